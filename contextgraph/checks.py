@@ -1,0 +1,137 @@
+"""System checks with ids: every setting that would lose work is refused when a process starts.
+
+``manage.py check`` prints them; ``consume_runs``, ``up`` and every worker refuse to start on an error.
+Ids are stable and documented here: contextgraph.E001 … E009 are errors, W001 … warnings.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.core.checks import Error, Tags, Warning, register
+
+from contextgraph.skills import SkillError, load_skill
+from memory.credit import POLICIES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from django.core.checks import CheckMessage
+
+
+@register(Tags.compatibility)
+def celery_keeps_work(**_kwargs: Any) -> list[CheckMessage]:
+    """Celery settings under which a killed process, a flushed broker or a slow task loses work."""
+    found: list[CheckMessage] = []
+    backend = str(settings.CELERY_RESULT_BACKEND)
+    if not backend.startswith(("redis", "rediss", "sentinel")):
+        scheme = backend.split(":", 1)[0]
+        found.append(
+            Error(
+                f"The result backend {scheme!r} loses chord bodies.",
+                hint="Point CELERY_RESULT_BACKEND at a Redis or Valkey server (redis://…).",
+                id="contextgraph.E001",
+            )
+        )
+    if not settings.CELERY_TASK_ACKS_LATE:
+        found.append(
+            Error(
+                "CELERY_TASK_ACKS_LATE is off: a killed worker's tasks are lost.",
+                hint="Leave it True; every task is safe to run twice.",
+                id="contextgraph.E002",
+            )
+        )
+    if not settings.CELERY_TASK_REJECT_ON_WORKER_LOST:
+        found.append(
+            Error(
+                "CELERY_TASK_REJECT_ON_WORKER_LOST is off: a killed child's task is acknowledged.",
+                hint="Leave it True.",
+                id="contextgraph.E003",
+            )
+        )
+    if "pickle" in {*settings.CELERY_ACCEPT_CONTENT, settings.CELERY_TASK_SERIALIZER}:
+        found.append(
+            Error(
+                "Pickle is accepted on the wire: whoever reaches the broker runs code here.",
+                hint='Leave CELERY_ACCEPT_CONTENT at ["json"].',
+                id="contextgraph.E004",
+            )
+        )
+    if str(settings.CELERY_BROKER_URL).split(":", 1)[0] in {"memory", "filesystem", "sqla"}:
+        found.append(
+            Error(
+                "This broker transport loses messages in flight when a worker dies.",
+                hint="Use RabbitMQ (amqp://) or Redis/Valkey (redis://).",
+                id="contextgraph.E005",
+            )
+        )
+    if settings.CELERY_RESULT_EXPIRES <= settings.VISIBILITY_TIMEOUT:
+        found.append(
+            Error(
+                "CELERY_RESULT_EXPIRES is shorter than a redelivery: open chords would expire.",
+                hint="Keep it at a day.",
+                id="contextgraph.E006",
+            )
+        )
+    return found
+
+
+@register(Tags.compatibility)
+def timings_fit(**_kwargs: Any) -> list[CheckMessage]:
+    """Timeouts that contradict each other make two workers do one task at the same time."""
+    found: list[CheckMessage] = []
+    if settings.TASK_TIME_LIMIT >= settings.VISIBILITY_TIMEOUT:
+        found.append(
+            Error(
+                f"A task may run {settings.TASK_TIME_LIMIT} s, but is redelivered after "
+                f"{settings.VISIBILITY_TIMEOUT} s.",
+                hint="Raise CONTEXTGRAPH_VISIBILITY_TIMEOUT_S above CONTEXTGRAPH_TASK_TIME_LIMIT_S.",
+                id="contextgraph.E007",
+            )
+        )
+    if settings.JUDGE_BASE_URL and settings.SCORE_LEASE_S <= settings.JUDGE_DEADLINE_S:
+        found.append(
+            Error(
+                f"A batch lease of {settings.SCORE_LEASE_S:g} s ends before one judge call may "
+                f"({settings.JUDGE_DEADLINE_S:g} s): its rows would be judged twice.",
+                hint="Raise CONTEXTGRAPH_SCORE_LEASE_S or lower JUDGE_DEADLINE_S.",
+                id="contextgraph.E008",
+            )
+        )
+    return found
+
+
+@register(Tags.compatibility)
+def files_fit(**_kwargs: Any) -> Iterable[CheckMessage]:
+    """Skill files and the credit policy exist and make sense."""
+    if settings.CREDIT_POLICY not in POLICIES:
+        yield Error(
+            f"Unknown credit policy {settings.CREDIT_POLICY!r}.",
+            hint=f"CONTEXTGRAPH_CREDIT_POLICY is one of: {', '.join(sorted(POLICIES))}.",
+            id="contextgraph.E009",
+        )
+    names = {path.parent.name for path in settings.PROMPTS_DIR.glob("*/skill.toml")} | {"default"}
+    for name in sorted(names):
+        try:
+            load_skill(settings.PROMPTS_DIR, name)
+        except SkillError as error:
+            yield Error(str(error), hint="Mend the file.", id="contextgraph.E010")
+
+
+@register(Tags.compatibility)
+def judge_is_whole(**_kwargs: Any) -> Iterable[CheckMessage]:
+    """A judge that is half configured would be skipped without a word."""
+    if settings.JUDGE_BASE_URL and not settings.JUDGE_MODEL:
+        yield Warning(
+            "JUDGE_BASE_URL is set, JUDGE_MODEL is not: the judge is skipped.",
+            hint="Set JUDGE_MODEL to a model that the server lists under /v1/models.",
+            id="contextgraph.W001",
+        )
+    base = settings.JUDGE_BASE_URL
+    if base and not base.startswith(("http://", "https://")):
+        yield Error(
+            "JUDGE_BASE_URL is not an http(s) address.",
+            hint="For example http://127.0.0.1:8000/v1",
+            id="contextgraph.E011",
+        )

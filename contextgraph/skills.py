@@ -1,0 +1,115 @@
+"""What a skill is made of: one folder under ``prompts/``, read once, checked as a whole.
+
+Guarantees: a skill without a folder gets ``default``; a file that does not make sense is refused with
+its path, key and cause before any run is graded by it; nothing in the database shadows a file.
+No Django: readers, graders and the ranker all sit above this room.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from functools import lru_cache
+from pathlib import Path  # noqa: TC003 - pydantic and lru_cache callers need it at run time
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+DEFAULT = "default"
+FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
+
+Grade = Annotated[float, Field(ge=-1.0, le=1.0)]
+
+
+class SkillError(ValueError):
+    """A skill file that cannot be used; names the file, the key and the cause."""
+
+
+class Part(BaseModel):
+    """Strict: a misspelt key in a skill file is an error, not a silent default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Rung(Part):
+    """From this attempt on (1-based), a pass is worth this much."""
+
+    from_attempt: int = Field(ge=1)
+    value: Grade
+
+
+class RawField(Part):
+    """A raw evaluator field whose exact token outranks the sender's own reading of it."""
+
+    field: str
+    position: Literal["first", "result"] = Field(
+        description="first: the first word. result: the value of a Result line, or the only word."
+    )
+    bad: tuple[str, ...]
+    failure_mode: str
+
+
+class Grading(Part):
+    """The grading ladder. ``version`` is stored with every outcome that it gave."""
+
+    version: str = Field(min_length=1, max_length=20)
+    kind: Literal["ladder", "binary", "sender"]
+    passed: Grade = 1.0
+    failed: Grade = 0.0
+    confidence: float = Field(default=1.0, ge=0.0, le=1.0)
+    ladder: tuple[Rung, ...] = ()
+    failure_modes: dict[str, Grade] = Field(default_factory=dict)
+    error_prefixes: tuple[str, ...] = ()
+    error_modes: tuple[str, ...] = ()
+    pending_modes: tuple[str, ...] = ()
+    raw: tuple[RawField, ...] = ()
+
+    @model_validator(mode="after")
+    def _ladder_climbs(self) -> Grading:
+        steps = [rung.from_attempt for rung in self.ladder]
+        if self.kind == "ladder" and (not steps or steps[0] != 1 or sorted(set(steps)) != steps):
+            msg = "a ladder starts at attempt 1 and its attempts increase"
+            raise ValueError(msg)
+        return self
+
+
+class Eviction(Part):
+    """The gate below which a tip is worth retiring."""
+
+    min_retrievals: int = Field(default=10, ge=1)
+    threshold: Grade = 0.5
+
+
+class Skill(Part):
+    """One skill file. ``name`` is the folder that served it (``default`` for an unknown skill)."""
+
+    name: str
+    grading: Grading
+    eviction: Eviction = Eviction()
+    actions: dict[str, Any] = Field(
+        default_factory=dict, description="vocabulary of the action trace"
+    )
+
+
+@lru_cache(maxsize=256)
+def load_skill(root: Path, skill: str) -> Skill:
+    """The settings of *skill* below *root*, or those of ``default``.
+
+    Raises:
+        SkillError: the file is missing, is not TOML, or does not fit.
+    """
+    name = skill if FOLDER_NAME.match(skill) and (root / skill).is_dir() else DEFAULT
+    path = root / name / "skill.toml"
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        return Skill.model_validate({"name": name} | data)
+    except FileNotFoundError:
+        msg = f"{path} is missing: every skill folder has one"
+        raise SkillError(msg) from None
+    except tomllib.TOMLDecodeError as error:
+        msg = f"{path} is not TOML: {error}"
+        raise SkillError(msg) from error
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        msg = f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise SkillError(msg) from error

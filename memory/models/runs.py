@@ -1,0 +1,249 @@
+"""Run, Attempt, Tip, DreamPass: what happened. See the package docstring for what the rows guarantee."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.db import models
+from django.db.models import F, Q
+
+from memory.models.checks import GRADE_MAX, GRADE_MIN, within
+from memory.querysets import AttemptQuerySet, RunQuerySet, TipQuerySet
+
+
+class Run(models.Model):
+    """A completed run of an agent loop: INGESTED -> SCORING -> FINALIZING -> DONE.
+
+    DONE is final. The reaper and ``rescore`` may take a run from DONE to SCORING again when a failed
+    judge call is due for a retry; the recount that follows replaces nothing, it adds a DreamPass.
+    """
+
+    class Status(models.TextChoices):
+        """Where the run stands; the only place that says so (the broker merely hints)."""
+
+        INGESTED = "ingested", "ingested"
+        SCORING = "scoring", "scoring"
+        FINALIZING = "finalizing", "finalizing"
+        DONE = "done", "done"
+
+    OPEN = (Status.INGESTED, Status.SCORING, Status.FINALIZING)
+
+    skill = models.CharField(max_length=500)
+    external_id = models.CharField(max_length=500)
+    source = models.CharField(max_length=500, blank=True)
+    revision = models.PositiveIntegerField(default=1)
+    superseded_at = models.DateTimeField(null=True, blank=True)
+    digest = models.CharField(max_length=64, help_text="sha256 of the canonical record stream")
+    started_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True, blank=True, help_text="empty: the run died")
+    model = models.CharField(max_length=500, blank=True)
+    environment_tag = models.CharField(max_length=500, blank=True)
+    log_path = models.TextField(blank=True)
+    log_sha256 = models.CharField(max_length=64, blank=True)
+    log_format = models.CharField(max_length=50, blank=True)
+    hazards = models.JSONField(default=dict, blank=True, help_text="what the reader met, counted")
+    extra = models.JSONField(
+        default=dict, blank=True, help_text="fields of the sender kept as sent"
+    )
+    text_repaired = models.BooleanField(default=False)
+    ingested_at = models.DateTimeField(auto_now_add=True)
+
+    # State, written by pipeline.py alone.
+    status = models.CharField(max_length=12, choices=Status, default=Status.INGESTED)
+    scoring_round = models.PositiveIntegerField(default=0, help_text="how often it went to scoring")
+    state_changed_at = models.DateTimeField()
+    done_at = models.DateTimeField(null=True, blank=True, help_text="first time it became final")
+
+    objects = RunQuerySet.as_manager()
+
+    class Meta:
+        db_table = "runs"
+        ordering = ("-started_at", "-id")
+        constraints: ClassVar[list[Any]] = [
+            # intake is idempotent: two consumers with the same message cannot both insert
+            models.UniqueConstraint(
+                fields=["skill", "external_id"],
+                condition=Q(superseded_at__isnull=True),
+                name="run_current_once_per_skill_and_id",
+            ),
+            models.UniqueConstraint(
+                fields=["skill", "external_id", "revision"], name="run_revision_once"
+            ),
+            models.CheckConstraint(
+                condition=Q(status__in=["ingested", "scoring", "finalizing", "done"]),
+                name="run_status_known",
+            ),
+            models.CheckConstraint(
+                condition=Q(ended_at__isnull=True) | Q(ended_at__gte=F("started_at")),
+                name="run_ends_after_start",
+            ),
+            models.CheckConstraint(
+                condition=~Q(status="done") | Q(done_at__isnull=False), name="run_done_has_time"
+            ),
+        ]
+        indexes: ClassVar[list[Any]] = [
+            # reap_runs: open runs only, a handful at any time
+            models.Index(
+                fields=["state_changed_at"], condition=~Q(status="done"), name="run_open_by_age"
+            ),
+            # audit_memory, admin list: the latest runs of a skill
+            models.Index(fields=["skill", "-started_at"], name="run_skill_latest"),
+            # intake: "have we stored this very document before?" without parsing it
+            models.Index(fields=["log_sha256"], name="run_log_sha256"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.skill}/{self.external_id}"
+
+
+class Tip(models.Model):
+    """A piece of advice. Its text never changes: a revised text is another tip of the sender."""
+
+    skill = models.CharField(max_length=500)
+    external_id = models.CharField(max_length=500, help_text="the sender's id of the tip")
+    text = models.TextField(blank=True, help_text="empty: retrieved, but its text was never sent")
+    text_sha256 = models.CharField(max_length=64, blank=True)
+    tip_type = models.CharField(max_length=500, blank=True)
+    category = models.CharField(max_length=500, blank=True)
+    mechanism = models.TextField(blank=True)
+    source_rule_id = models.CharField(max_length=500, blank=True)
+    source_run_id = models.CharField(max_length=500, blank=True, help_text="as the sender names it")
+    outcome_at_source_value = models.FloatField(null=True, blank=True)
+    outcome_at_source_confidence = models.FloatField(null=True, blank=True)
+    environment_tag = models.CharField(max_length=500, blank=True)
+    extra = models.JSONField(default=dict, blank=True)
+    text_repaired = models.BooleanField(default=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+    retired_at = models.DateTimeField(null=True, blank=True)
+    retired_reason = models.TextField(blank=True)
+
+    objects = TipQuerySet.as_manager()
+
+    class Meta:
+        db_table = "tips"
+        ordering = ("id",)
+        constraints: ClassVar[list[Any]] = [
+            models.UniqueConstraint(fields=["skill", "external_id"], name="tip_once_per_skill"),
+            models.CheckConstraint(
+                condition=within("outcome_at_source_value", GRADE_MIN, GRADE_MAX),
+                name="tip_source_value_range",
+            ),
+            models.CheckConstraint(
+                condition=within("outcome_at_source_confidence", 0.0, 1.0),
+                name="tip_source_confidence_range",
+            ),
+            models.CheckConstraint(
+                condition=Q(retired_at__isnull=True) | ~Q(retired_reason=""),
+                name="tip_retired_has_reason",
+            ),
+        ]
+        indexes: ClassVar[list[Any]] = [
+            # ranker: active tips born of a rule family (prefix match on the rule id)
+            models.Index(
+                fields=["skill", "source_rule_id"],
+                condition=Q(retired_at__isnull=True),
+                name="tip_active_by_rule",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.skill}/{self.external_id}"
+
+
+class Attempt(models.Model):
+    """One attempt at one rule: script, evaluator output, graded outcome. Successes have a row too."""
+
+    # the unique constraint below serves reads by run
+    run = models.ForeignKey(Run, models.PROTECT, related_name="attempts", db_index=False)
+    skill = models.CharField(max_length=500)
+    rule_id = models.CharField(max_length=500)
+    number = models.PositiveIntegerField(help_text="1-based, unique per rule within the run")
+    sender_number = models.PositiveIntegerField(help_text="differs when a rule was selected twice")
+    category = models.CharField(max_length=500, blank=True)
+    title = models.TextField(blank=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    script = models.TextField(null=True, blank=True)  # noqa: DJ001 - NULL: no script; '': an empty one
+    script_sha256 = models.CharField(max_length=64, blank=True)
+    script_truncated = models.BooleanField(default=False)
+    narrative = models.TextField(blank=True)
+    evaluator_raw = models.JSONField(null=True, blank=True)
+    evaluator_error = models.TextField(blank=True)
+    passed = models.BooleanField(null=True, blank=True)
+    failure_mode = models.CharField(max_length=500, blank=True)
+    apply_failed = models.BooleanField(default=False)
+    deferred = models.BooleanField(default=False)
+    sender_grade_value = models.FloatField(null=True, blank=True)
+    sender_grade_confidence = models.FloatField(null=True, blank=True)
+    hazards = models.JSONField(default=list, blank=True)
+    extra = models.JSONField(default=dict, blank=True)
+    text_repaired = models.BooleanField(default=False)
+
+    # The graded outcome (ADR-0019, DEF-26): value in [-1, 1], confidence in [0, 1].
+    outcome_value = models.FloatField(null=True, blank=True)
+    outcome_confidence = models.FloatField(null=True, blank=True)
+    outcome_reason = models.CharField(max_length=20, blank=True)
+    outcome_grader = models.CharField(
+        max_length=100, help_text="name@version of the grading ladder"
+    )
+
+    objects = AttemptQuerySet.as_manager()
+
+    class Meta:
+        db_table = "attempts"
+        ordering = ("id",)
+        constraints: ClassVar[list[Any]] = [
+            models.UniqueConstraint(
+                fields=["run", "rule_id", "number"], name="attempt_once_per_rule"
+            ),
+            models.CheckConstraint(condition=Q(number__gte=1), name="attempt_number_from_one"),
+            models.CheckConstraint(
+                condition=within("outcome_value", GRADE_MIN, GRADE_MAX), name="attempt_value_range"
+            ),
+            models.CheckConstraint(
+                condition=within("outcome_confidence", 0.0, 1.0), name="attempt_confidence_range"
+            ),
+            # a grade without its confidence (or the reverse) is no grade; none at all needs a reason
+            models.CheckConstraint(
+                condition=Q(
+                    outcome_value__isnull=False, outcome_confidence__isnull=False, outcome_reason=""
+                )
+                | Q(outcome_value__isnull=True, outcome_confidence__isnull=True)
+                & ~Q(outcome_reason=""),
+                name="attempt_outcome_or_reason",
+            ),
+            # an evaluator that failed has graded nothing (never -0.2 for a lost connection)
+            models.CheckConstraint(
+                condition=Q(evaluator_error="") | Q(outcome_value__isnull=True),
+                name="attempt_error_has_no_outcome",
+            ),
+            models.CheckConstraint(
+                condition=Q(script__isnull=False) | Q(script_sha256="", script_truncated=False),
+                name="attempt_script_facts_need_a_script",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.rule_id} #{self.number}"
+
+
+class DreamPass(models.Model):
+    """The recount at the end of a scoring round: derived from rows, kept as a snapshot for reports."""
+
+    run = models.ForeignKey(Run, models.PROTECT, related_name="dream_passes", db_index=False)
+    number = models.PositiveIntegerField(help_text="equals the scoring round it closed")
+    policy = models.CharField(max_length=50)
+    created_at = models.DateTimeField(auto_now_add=True)
+    retrievals = models.PositiveIntegerField()
+    summary = models.JSONField(help_text="per tip and per category, see memory/dream.py")
+
+    class Meta:
+        db_table = "dream_passes"
+        ordering = ("run", "number")
+        constraints: ClassVar[list[Any]] = [
+            # finalize may run twice for one round; the second must not count anything again
+            models.UniqueConstraint(fields=["run", "number"], name="dream_pass_once_per_round"),
+        ]
+
+    def __str__(self) -> str:
+        return f"dream pass {self.number} of run {self.run_id}"

@@ -1,0 +1,33 @@
+"""Why a signal or an outcome is NULL: one vocabulary for rows, commands, admin and reports.
+
+Guarantees: every NULL that credit meets has exactly one of these codes beside it, and a code never
+stands beside a label (a CHECK constraint says so). Does not hold the retry policy: whether a code is
+retried is the scoring room's business.
+
+Shaped by: a judge whose failures were stored as "computed, nothing known" and were never looked at again.
+"""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class Reason(models.TextChoices):
+    """The reason codes of the signals, in order of precedence: the first that holds is stored."""
+
+    NOT_SHOWN = "not_shown", "the tip never reached the prompt"
+    NO_SCRIPT = "no_script", "the attempt has no script"
+    SCRIPT_TRUNCATED = "script_truncated", "the script was cut before it was logged: undecidable"
+    NO_OUTCOME = "no_outcome", "the evaluator gave no verdict"
+    SKIPPED = "skipped", "this signal is not configured"
+    JUDGE_UNAVAILABLE = "judge_unavailable", "the judge server could not be reached"
+    JUDGE_ERROR = "judge_error", "the judge answered something that is no verdict"
+    EMBEDDING_ERROR = "embedding_error", "the text could not be embedded"
+    TRACE_ABSTAINED = "trace_abstained", "the tip names nothing that a script could be checked for"
+
+
+STRUCTURAL = (Reason.NOT_SHOWN, Reason.NO_SCRIPT, Reason.SCRIPT_TRUNCATED)
+"""Known from the run itself: no signal can ever be computed for such a row."""
+
+RETRIABLE = (Reason.JUDGE_UNAVAILABLE, Reason.JUDGE_ERROR, Reason.EMBEDDING_ERROR)
+"""A later try may succeed; the reaper asks again when the retry is due."""
