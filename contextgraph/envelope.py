@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self, TypeVar
@@ -61,9 +62,14 @@ def storable(text: str) -> str:
 
 
 def storable_tree(value: Any) -> Any:
-    """Apply :func:`storable` to every string inside a JSON value, keys included."""
+    """Apply :func:`storable` to every string inside a JSON value, keys included.
+
+    NaN and infinities, which jsonb has no room for, become text.
+    """
     if isinstance(value, str):
         return storable(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     if isinstance(value, list):
         return [storable_tree(item) for item in value]
     if isinstance(value, dict):
@@ -153,6 +159,11 @@ class RetrievalEntry(Entry):
         default=None, description="The text the agent saw. None: the tip's own text, whole."
     )
     shown_cut: bool = Field(default=False, description="The tip was shown, but shortened.")
+    shown_chars: int | None = Field(
+        default=None,
+        ge=0,
+        description="With no shown_text: the agent saw at most this many first characters of the tip.",
+    )
     withheld: bool = Field(default=False, description="Held out on purpose, by a coin.")
     propensity: Annotated[float, Field(gt=0.0, le=1.0)] = Field(
         default=1.0, description="Probability with which the ranker would have shown it."
@@ -262,7 +273,14 @@ class Envelope(Entry):
         yield self.run
         yield from self.tips
         yield from self.attempts
-        yield RunFooter(ended_at=self.run.ended_at, model=self.run.model)
+        yield footer_of(self.run, self.extra)
+
+
+def footer_of(run: RunHeader, extra: dict[str, Any]) -> RunFooter:
+    """The footer of a run that came as an envelope; *extra* are unknown fields of its outer object."""
+    kept = {name: value for name, value in extra.items() if name not in RunFooter.model_fields}
+    known = {"ended_at": run.ended_at, "model": run.model, "environment_tag": run.environment_tag}
+    return validate(RunFooter, kept | known)
 
 
 def parse_envelope(document: Any) -> Envelope:

@@ -13,26 +13,29 @@ from typing import Any
 import dj_database_url
 
 from contextgraph import embedded
+from contextgraph.embedded.location import state_dir_of
 from contextgraph.env import env_bool, env_float, env_int, env_list, env_secret, env_str
 from contextgraph.secret_key import load_secret_key
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-STATE_DIR = embedded.state_dir(BASE_DIR)
+STATE_DIR = state_dir_of(BASE_DIR)
 
 # --- Where the servers are ------------------------------------------------------------------------
 
-EMBEDDED = embedded.endpoints(BASE_DIR)
-DATABASE_URL = env_secret("DATABASE_URL") or EMBEDDED.database_url
-USES_EMBEDDED_DATABASE = EMBEDDED.database_url == DATABASE_URL
+DATABASE_URL = env_secret("DATABASE_URL")
+CELERY_BROKER_URL = env_secret("CELERY_BROKER_URL")
+CELERY_RESULT_BACKEND = env_secret("CELERY_RESULT_BACKEND")
+USES_EMBEDDED = not (DATABASE_URL and CELERY_BROKER_URL and CELERY_RESULT_BACKEND)
+if USES_EMBEDDED:
+    _pair = embedded.endpoints(BASE_DIR)  # where they will listen; starts nothing
+    DATABASE_URL = DATABASE_URL or _pair.database_url
+    CELERY_BROKER_URL = CELERY_BROKER_URL or _pair.broker_url
+    CELERY_RESULT_BACKEND = CELERY_RESULT_BACKEND or _pair.result_backend
 
 DATABASES: dict[str, Any] = {"default": dj_database_url.parse(DATABASE_URL)}
 # Prefork closes connections per task anyway; a web or consumer process reconnects after a restart.
 DATABASES["default"]["CONN_MAX_AGE"] = 0
 DATABASES["default"].setdefault("OPTIONS", {})["application_name"] = "contextgraph"
-
-CELERY_BROKER_URL = env_secret("CELERY_BROKER_URL") or EMBEDDED.broker_url
-CELERY_RESULT_BACKEND = env_secret("CELERY_RESULT_BACKEND") or EMBEDDED.result_backend
-USES_EMBEDDED_BROKER = EMBEDDED.broker_url in (CELERY_BROKER_URL, CELERY_RESULT_BACKEND)
 
 # --- Django ---------------------------------------------------------------------------------------
 

@@ -14,14 +14,15 @@ Shaped by: a formula in which followed-and-failed and ignored-and-failed were bo
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final
 
-from django.db.models import Case, F, FloatField, Q, Value, When
-from django.db.models.functions import Cast
+from django.db.models import Case, CharField, F, FloatField, Q, Value, When
 
 if TYPE_CHECKING:
     from django.db.models.expressions import Combinable
+
+    from memory.models import Retrieval
 
 EMB_FOLLOWED: Final = 0.6
 """Cosine from which the embedding alone says "followed" (ADR-0019)."""
@@ -61,6 +62,11 @@ class Row:
     tip_followed_emb: float | None = None
 
 
+def row_of(retrieval: Retrieval) -> Row:
+    """The columns of a stored retrieval that credit reads."""
+    return Row(**{field.name: getattr(retrieval, field.name) for field in fields(Row)})
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Policy:
     """Weights of one credit policy.
@@ -79,12 +85,16 @@ class Policy:
     counts_unshown: bool = False
 
 
+NEGLIGIBLE: Final = 1e-9
+"""Grades and confidences closer to zero count as zero: Postgres refuses a product that underflows, and
+one row sent with 1e-300 must not make every audit fail."""
+
 SUCCESS_ABOVE: Final = 0.0
 """A graded value above this is a success; a partial success (0.5) is one."""
 
 ADR_CHAIN: Final = (Signal.REVIEW, Signal.LLM, Signal.EMB)
 FOLLOW_CHAIN: Final = (Signal.REVIEW, Signal.LLM, Signal.TRACE, Signal.EMB)
-"""Who is asked first. The trace answers where it can and abstains elsewhere; the cosine measures topic."""
+"""Who is asked first. The trace abstains where it cannot tell; the cosine only measures topic."""
 
 POLICIES: Final[dict[str, Policy]] = {
     policy.name: policy
@@ -161,6 +171,20 @@ def ignored_q(chain: tuple[Signal, ...] = FOLLOW_CHAIN) -> Q:
     return _said(chain, answer=1)
 
 
+def unanswered_q(chain: tuple[Signal, ...] = FOLLOW_CHAIN) -> Q:
+    """SQL twin of :func:`following`: the rows about which nobody knows."""
+    silent = Q(shown=True)
+    for signal in chain:
+        silent &= _silent(signal)
+    return Q(shown=False) | silent
+
+
+def source_sql(chain: tuple[Signal, ...] = FOLLOW_CHAIN) -> Case:
+    """SQL twin of :func:`following`: which signal answered; NULL when nobody did."""
+    answered = (When(~_silent(signal), then=Value(str(signal))) for signal in chain)
+    return Case(When(shown=False, then=None), *answered, default=None, output_field=CharField())
+
+
 def _said(chain: tuple[Signal, ...], *, answer: int) -> Q:
     """Rows where the first signal of *chain* with any answer gives this one.
 
@@ -201,7 +225,16 @@ def credit(row: Row, policy: Policy) -> float | None:
     value = row.outcome_value
     if answer and policy.failure is not None and value <= SUCCESS_ABOVE:
         value = policy.failure
-    return value * row.outcome_confidence * weight
+    return _whole(value) * _whole(row.outcome_confidence) * weight
+
+
+def _whole(factor: float) -> float:
+    return 0.0 if -NEGLIGIBLE < factor < NEGLIGIBLE else factor
+
+
+def _whole_sql(column: str) -> Case:
+    tiny = Q(**{f"{column}__gt": -NEGLIGIBLE, f"{column}__lt": NEGLIGIBLE})
+    return Case(When(tiny, then=Value(0.0)), default=F(column), output_field=FloatField())
 
 
 def credit_sql(policy: Policy) -> Combinable:
@@ -212,17 +245,17 @@ def credit_sql(policy: Policy) -> Combinable:
         default=Value(policy.unknown),
         output_field=FloatField(),
     )
-    value: Combinable = F("outcome_value")
+    value = _whole_sql("outcome_value")
     if policy.failure is not None:
         value = Case(
             When(
                 followed_q(policy.chain) & Q(outcome_value__lte=SUCCESS_ABOVE),
                 then=Value(policy.failure),
             ),
-            default=F("outcome_value"),
+            default=value,
             output_field=FloatField(),
         )
-    product = Cast(value, FloatField()) * F("outcome_confidence") * weight
+    product = value * _whole_sql("outcome_confidence") * weight
     if policy.counts_unshown:
         return product
     return Case(When(shown=True, then=product), default=None, output_field=FloatField())
@@ -252,7 +285,7 @@ def quadrant(row: Row) -> Quadrant:
 
 
 def quadrant_q(which: Quadrant) -> Q:
-    """SQL twin of :func:`quadrant` for the four known quadrants."""
+    """SQL twin of :func:`quadrant`. The five conditions cover every row once."""
     went_well = Q(outcome_value__gt=SUCCESS_ABOVE)
     went_badly = Q(outcome_value__lte=SUCCESS_ABOVE)
     return {
@@ -260,4 +293,5 @@ def quadrant_q(which: Quadrant) -> Q:
         Quadrant.MISLEADING: followed_q() & went_badly,
         Quadrant.LUCKY_NEIGHBOUR: ignored_q() & went_well,
         Quadrant.BYSTANDER: ignored_q() & went_badly,
+        Quadrant.UNKNOWN: Q(outcome_value__isnull=True) | unanswered_q(),
     }[which]

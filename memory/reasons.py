@@ -18,15 +18,22 @@ class Reason(models.TextChoices):
     NOT_SHOWN = "not_shown", "the tip never reached the prompt"
     NO_SCRIPT = "no_script", "the attempt has no script"
     SCRIPT_TRUNCATED = "script_truncated", "the script was cut before it was logged: undecidable"
+    TIP_TEXT_UNKNOWN = "tip_text_unknown", "the text of the tip was never sent"
     NO_OUTCOME = "no_outcome", "the evaluator gave no verdict"
     SKIPPED = "skipped", "this signal is not configured"
     JUDGE_UNAVAILABLE = "judge_unavailable", "the judge server could not be reached"
     JUDGE_ERROR = "judge_error", "the judge answered something that is no verdict"
     EMBEDDING_ERROR = "embedding_error", "the text could not be embedded"
+    TRACE_ERROR = "trace_error", "the script could not be traced"
     TRACE_ABSTAINED = "trace_abstained", "the tip names nothing that a script could be checked for"
 
 
-STRUCTURAL = (Reason.NOT_SHOWN, Reason.NO_SCRIPT, Reason.SCRIPT_TRUNCATED)
+STRUCTURAL = (
+    Reason.NOT_SHOWN,
+    Reason.NO_SCRIPT,
+    Reason.SCRIPT_TRUNCATED,
+    Reason.TIP_TEXT_UNKNOWN,
+)
 """Known from the run itself: no signal can ever be computed for such a row."""
 
 RETRIABLE = (Reason.JUDGE_UNAVAILABLE, Reason.JUDGE_ERROR, Reason.EMBEDDING_ERROR)

@@ -1,0 +1,209 @@
+"""Is everything there that the main job needs? One finding per part, each with its mend.
+
+Guarantees: every probe is bounded in time and none of them changes anything; a part that is broken
+does not hide the others. Only an ``error`` means that the main job cannot run.
+
+Shaped by: systems that were "up" while one queue had no worker, or a judge's model name was wrong and
+every verdict was NULL.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from django.conf import settings
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+from django.utils import timezone
+from kombu import Connection
+
+from contextgraph.celery import QUEUES, app
+from contextgraph.models import IncomingDocument, RejectedMessage
+from memory.models import Run
+from scoring.judge import service as judge
+from scoring.judge.client import JudgeClient
+from scoring.weights import model_available
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+OK, WARNING, ERROR = "ok", "warning", "error"
+PROBE_S: Final = 3.0
+DISK_ERROR_BYTES: Final = 200 * 1024**2
+DISK_WARNING_BYTES: Final = 2 * 1024**3
+DOCUMENT_IS_LATE: Final = timedelta(minutes=10)
+RUN_IS_LATE: Final = timedelta(minutes=30)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """One line: which part, how it is, what is wrong and how to mend it."""
+
+    part: str
+    state: str
+    detail: str
+    mend: str = ""
+
+    def as_dict(self) -> dict[str, str]:
+        """For JSON."""
+        return asdict(self)
+
+
+def examine() -> list[Finding]:
+    """Probe every part, in the order in which they depend on each other."""
+    found: list[Finding] = []
+    for part, probe in PROBES:
+        try:
+            found.extend(probe())
+        except Exception as error:  # noqa: BLE001 - a probe that fails is a finding
+            lines = str(error).strip().splitlines() or [""]
+            cause = f"{type(error).__name__}: {lines[0]}"
+            mend = MENDS.get(part, "see the cause")
+            found.append(Finding(part=part, state=ERROR, detail=cause, mend=mend))
+    return found
+
+
+def _database() -> Iterator[Finding]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT current_setting('server_version')")
+        version = cursor.fetchone()[0]
+    kind = "embedded" if settings.USES_EMBEDDED else "configured"
+    yield Finding(part="database", state=OK, detail=f"Postgres {version}, {kind}")
+
+
+def _migrations() -> Iterator[Finding]:
+    executor = MigrationExecutor(connection)
+    plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    if plan:
+        detail = f"{len(plan)} to apply, first {plan[0][0]}"
+        mend = "manage.py migrate"
+        yield Finding(part="migrations", state=ERROR, detail=detail, mend=mend)
+        return
+    yield Finding(part="migrations", state=OK, detail="all applied")
+
+
+def _broker() -> Iterator[Finding]:
+    with Connection(settings.CELERY_BROKER_URL, connect_timeout=PROBE_S) as broker:
+        broker.ensure_connection(max_retries=1, timeout=PROBE_S)
+        scheme = str(settings.CELERY_BROKER_URL).split(":", 1)[0]
+    yield Finding(part="broker", state=OK, detail=scheme)
+
+
+def _result_backend() -> Iterator[Finding]:
+    client = app.backend.client
+    client.ping()
+    policy = client.config_get("maxmemory-policy").get("maxmemory-policy", "unknown")
+    if policy not in {"noeviction", "unknown"}:
+        yield Finding(
+            part="result backend",
+            state=WARNING,
+            detail=f"maxmemory-policy is {policy}: chord keys may be evicted",
+            mend="set maxmemory-policy noeviction on that server",
+        )
+        return
+    yield Finding(part="result backend", state=OK, detail="Redis protocol, noeviction")
+
+
+def _workers() -> Iterator[Finding]:
+    answers: dict[str, list[dict[str, Any]]] = (
+        app.control.inspect(timeout=PROBE_S / 2).active_queues() or {}
+    )
+    served: dict[str, list[str]] = {name: [] for name in QUEUES}
+    for worker, queues in answers.items():
+        for queue in queues:
+            served.setdefault(queue["name"], []).append(worker)
+    for name in QUEUES:
+        part = f"queue {name}"
+        if served[name]:
+            yield Finding(part=part, state=OK, detail=", ".join(sorted(served[name])))
+        elif name == "judge" and not judge.configured():
+            yield Finding(part=part, state=OK, detail="no worker, and no judge that needs one")
+        else:
+            yield Finding(
+                part=part,
+                state=WARNING,
+                detail="no worker answers: tasks of this queue wait",
+                mend=f"make up, or: celery -A contextgraph worker -Q {name}",
+            )
+
+
+def _embedding() -> Iterator[Finding]:
+    there, detail = model_available()
+    if there:
+        yield Finding(part="embedding model", state=OK, detail=detail)
+        return
+    mend = "pip install -r requirements.lock"
+    yield Finding(part="embedding model", state=ERROR, detail=detail, mend=mend)
+
+
+def _judge() -> Iterator[Finding]:
+    if not judge.configured():
+        detail = "not configured: the signal is skipped, runs still complete"
+        mend = "set JUDGE_BASE_URL and JUDGE_MODEL"
+        yield Finding(part="judge server", state=OK, detail=detail, mend=mend)
+        return
+    with JudgeClient(judge.config()) as client:
+        probe = client.probe(timeout_s=PROBE_S)
+    yield Finding(
+        part="judge server",
+        state=WARNING if probe.problem else OK,
+        detail=f"{settings.JUDGE_MODEL}: {probe.problem or 'answers and lists the model'}",
+        mend="failed calls are kept and asked again once it answers" if probe.problem else "",
+    )
+
+
+def _disk() -> Iterator[Finding]:
+    place = settings.STATE_DIR if settings.STATE_DIR.exists() else Path.cwd()
+    free = shutil.disk_usage(place).free
+    state = ERROR if free < DISK_ERROR_BYTES else WARNING if free < DISK_WARNING_BYTES else OK
+    mend = "" if state == OK else "free some space: Postgres and the AOF stop without it"
+    yield Finding(part="disk", state=state, detail=f"{free / 1024**3:.1f} GiB free", mend=mend)
+
+
+def _intake() -> Iterator[Finding]:
+    late = IncomingDocument.objects.filter(
+        assembled_at__isnull=True, last_part_at__lt=timezone.now() - DOCUMENT_IS_LATE
+    )
+    for document in late.order_by("last_part_at")[:5]:
+        have = document.pieces.count()
+        yield Finding(
+            part="incomplete document",
+            state=WARNING,
+            detail=f"{document.name or document.sha256[:12]}: {have} of {document.parts} parts",
+            mend="post the file again: parts that are there already are no-ops",
+        )
+    refused = RejectedMessage.objects.filter(resolved_at__isnull=True).count()
+    if refused:
+        detail = f"{refused} waiting"
+        mend = "manage.py replay_rejected --dry-run says why"
+        yield Finding(part="rejected messages", state=WARNING, detail=detail, mend=mend)
+    stuck = Run.objects.open().unchanged_since(timezone.now() - RUN_IS_LATE).count()
+    if stuck:
+        detail = f"{stuck} without progress for {RUN_IS_LATE}"
+        mend = "manage.py reap_runs"
+        yield Finding(part="open runs", state=WARNING, detail=detail, mend=mend)
+
+
+PROBES: Final[tuple[tuple[str, Callable[[], Iterator[Finding]]], ...]] = (
+    ("database", _database),
+    ("migrations", _migrations),
+    ("broker", _broker),
+    ("result backend", _result_backend),
+    ("workers", _workers),
+    ("embedding model", _embedding),
+    ("judge server", _judge),
+    ("disk", _disk),
+    ("intake", _intake),
+)
+MENDS: Final = {
+    "database": "check DATABASE_URL, or unset it to use the embedded server",
+    "migrations": "the database must answer first",
+    "broker": "check CELERY_BROKER_URL, or unset it to use the embedded server",
+    "result backend": "check CELERY_RESULT_BACKEND, or unset it to use the embedded server",
+    "workers": "the broker must answer first",
+    "intake": "the database must answer, and migrations must be applied",
+}

@@ -1,0 +1,45 @@
+"""``manage.py up``: the whole system in the foreground of one terminal; Ctrl-C stops it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+
+from contextgraph import processes
+from contextgraph.supervisor import AlreadyRunningError, Supervisor
+from scoring.judge.service import configured
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
+
+
+class Command(BaseCommand):
+    """Migrate, then hold consumer, workers, scheduler and admin until told to stop."""
+
+    help = "Run consumer, workers, scheduler and admin in this terminal until Ctrl-C or `down`."
+    requires_system_checks = "__all__"
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Options."""
+        parser.add_argument("--no-web", action="store_true", help="without the admin")
+        parser.add_argument(
+            "--quiet", action="store_true", help="write output to .contextgraph/logs instead"
+        )
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        """Run until stopped."""
+        call_command("migrate", verbosity=0, interactive=False)
+        judged = configured()
+        if not options["quiet"]:
+            self.stdout.write(f"admin   http://{settings.WEB_HOST}:{settings.WEB_PORT}/admin/")
+            if not judged:
+                self.stdout.write("judge   not configured (JUDGE_BASE_URL, JUDGE_MODEL): skipped")
+            self.stdout.flush()
+        chosen = processes.specs(web=not options["no_web"], judge=judged)
+        try:
+            Supervisor(settings.BASE_DIR, chosen, quiet=options["quiet"]).run()
+        except AlreadyRunningError as error:
+            raise CommandError(str(error)) from error

@@ -1,0 +1,163 @@
+"""Score batches: how a run's retrievals are cut into header tasks, and who may work on one.
+
+Guarantees: at most HEADER_LIMIT batches a round whatever the run's size; one holder of a batch at a
+time, by lease; tries are counted before the work, so a batch that kills its process ends in FAILED.
+All times are the database's, so that hosts with other clocks agree.
+
+Shaped by: a task that crashed its worker was redelivered for ever; the count was kept in the message.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from datetime import timedelta
+from math import ceil
+from typing import TYPE_CHECKING, Final
+
+from django.conf import settings
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+from memory.models import Retrieval
+from memory.reasons import Reason
+from scoring.models import ScoreBatch, Signal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from django.db import models
+
+    from memory.models import Run
+
+logger = logging.getLogger(__name__)
+
+HEADER_LIMIT: Final = 200
+"""Header tasks of one chord; every header message carries a copy of the body (celery#3324)."""
+
+ROWS_PER_BATCH: Final = {Signal.JUDGE: 1, Signal.EMBED: 256, Signal.TRACE: 500}
+"""Aimed at; more when the run is so large that BATCHES_AT_MOST would be exceeded."""
+
+BATCHES_AT_MOST: Final = {Signal.JUDGE: 140, Signal.EMBED: 30, Signal.TRACE: 30}
+
+FAILED_REASON: Final = {
+    Signal.JUDGE: Reason.JUDGE_ERROR,
+    Signal.EMBED: Reason.EMBEDDING_ERROR,
+    Signal.TRACE: Reason.TRACE_ERROR,
+}
+
+
+class LeaseLost(RuntimeError):
+    """Another worker holds the batch now; stop without writing."""
+
+
+def pending(signal: Signal, run_id: int) -> models.QuerySet[Retrieval]:
+    """The rows of a run that still lack *signal* and have no reason for it, in id order."""
+    rows = Retrieval.objects.filter(run_id=run_id)
+    narrowed = {
+        Signal.JUDGE: rows.llm_pending,
+        Signal.EMBED: rows.emb_pending,
+        Signal.TRACE: rows.trace_pending,
+    }[signal]()
+    return narrowed.order_by("id")
+
+
+def plan(run: Run, signals: tuple[Signal, ...]) -> list[ScoreBatch]:
+    """Cut the pending rows of *run* into unsaved batches for its current scoring round."""
+    return [batch for signal in signals for batch in _slices(run, signal)]
+
+
+def _slices(run: Run, signal: Signal) -> Iterator[ScoreBatch]:
+    ids = list(pending(signal, run.pk).values_list("pk", flat=True))
+    size = max(ROWS_PER_BATCH[signal], ceil(len(ids) / BATCHES_AT_MOST[signal]))
+    for number, start in enumerate(range(0, len(ids), size), start=1):
+        part = ids[start : start + size]
+        yield ScoreBatch(
+            run=run,
+            round=run.scoring_round,
+            signal=signal,
+            number=number,
+            first_id=part[0],
+            last_id=part[-1],
+            sent_at=Now(),
+            changed_at=Now(),
+        )
+
+
+def claim(batch_id: int) -> ScoreBatch | None:
+    """Lease a batch. None: someone else holds it, it is closed, or its tries are used up."""
+    token = str(uuid.uuid4())
+    claimable = Q(state=ScoreBatch.State.NEW) | Q(
+        state=ScoreBatch.State.LEASED, leased_until__lt=Now()
+    )
+    claimed = ScoreBatch.objects.filter(
+        claimable, pk=batch_id, tries__lt=settings.SCORE_BATCH_MAX_TRIES
+    ).update(
+        state=ScoreBatch.State.LEASED,
+        leased_until=Now() + timedelta(seconds=settings.SCORE_LEASE_S),
+        lease_token=token,
+        tries=F("tries") + 1,
+        changed_at=Now(),
+    )
+    if claimed != 1:
+        return None
+    return ScoreBatch.objects.get(pk=batch_id)
+
+
+def renew(batch: ScoreBatch) -> None:
+    """Extend the lease between two steps of work. Raises LeaseLost."""
+    kept = ScoreBatch.objects.filter(
+        pk=batch.pk, state=ScoreBatch.State.LEASED, lease_token=batch.lease_token
+    ).update(
+        leased_until=Now() + timedelta(seconds=settings.SCORE_LEASE_S),
+        changed_at=Now(),
+    )
+    if kept != 1:
+        msg = f"{batch} is held by another worker"
+        raise LeaseLost(msg)
+
+
+def close(batch: ScoreBatch) -> bool:
+    """LEASED -> DONE. False: the lease was lost meanwhile, and its new holder will close it."""
+    return _leave(batch, state=ScoreBatch.State.DONE, reason="")
+
+
+def give_back(batch: ScoreBatch, *, reason: str) -> bool:
+    """LEASED -> NEW after an error; the reaper sends it again until its tries are used up."""
+    return _leave(batch, state=ScoreBatch.State.NEW, reason=reason[:200])
+
+
+def _leave(batch: ScoreBatch, *, state: ScoreBatch.State, reason: str) -> bool:
+    left = ScoreBatch.objects.filter(
+        pk=batch.pk, state=ScoreBatch.State.LEASED, lease_token=batch.lease_token
+    ).update(state=state, leased_until=None, lease_token="", reason=reason, changed_at=Now())
+    return left == 1
+
+
+def fail_exhausted(batch: ScoreBatch) -> bool:
+    """NEW or expired -> FAILED when the tries are used up; its open rows get the reason code."""
+    stuck = Q(state=ScoreBatch.State.NEW) | Q(state=ScoreBatch.State.LEASED, leased_until__lt=Now())
+    reason = batch.reason or "its worker died every time"
+    failed = ScoreBatch.objects.filter(
+        stuck, pk=batch.pk, tries__gte=settings.SCORE_BATCH_MAX_TRIES
+    ).update(
+        state=ScoreBatch.State.FAILED,
+        leased_until=None,
+        lease_token="",
+        reason=reason,
+        changed_at=Now(),
+    )
+    if failed != 1:
+        return False
+    signal = Signal(batch.signal)
+    column = {Signal.JUDGE: "llm_reason", Signal.EMBED: "emb_reason", Signal.TRACE: "trace_reason"}
+    rows = rows_of(batch).update(**{column[signal]: FAILED_REASON[signal]})
+    logger.error("batch.failed", extra={"batch": str(batch), "rows": rows, "reason": reason})
+    return True
+
+
+def rows_of(batch: ScoreBatch) -> models.QuerySet[Retrieval]:
+    """The rows of a batch that still lack its signal."""
+    return pending(Signal(batch.signal), batch.run_id).filter(
+        pk__gte=batch.first_id, pk__lte=batch.last_id
+    )

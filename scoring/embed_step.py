@@ -1,0 +1,164 @@
+"""Embedding step of a batch: rows -> cached vectors -> two cosines per row.
+
+Guarantees: a distinct text is encoded once per set of weights, across batches and runs; torch is only
+imported when a text is really new; a text that cannot be encoded leaves NULL with a reason and does
+not disturb the others. Not guaranteed: that two workers never encode the same new text at once (both
+results are equal, the second insert is a no-op).
+
+Shaped by: deduplication being the only big lever (7x on a run whose retries share scripts and tips).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Final
+
+from django.conf import settings
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from memory.models import Attempt, Retrieval
+from memory.reasons import Reason
+from scoring import batches
+from scoring.embedding import UnencodableText, load_encoder
+from scoring.models import TextEmbedding
+from scoring.vectors import (
+    NonFinite,
+    TextVector,
+    chunks_from_bytes,
+    cosine,
+    cosine_max_chunk,
+    from_bytes,
+    to_bytes,
+)
+from scoring.weights import WEIGHTS_SHA256
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from scoring.models import ScoreBatch
+
+ENCODE_AT_ONCE: Final = 96
+"""Texts encoded between two lease renewals: about 10 s on two slow cores."""
+WRITE_AT_ONCE: Final = 500
+
+
+def score(batch: ScoreBatch) -> int:
+    """Fill tip_followed_emb and its companions for the open rows of *batch*; returns their number."""
+    rows = list(
+        batches.rows_of(batch).only("pk", "attempt_id", "shown_text", "shown_sha256", "emb_tries")
+    )
+    scripts = dict(
+        Attempt.objects.filter(pk__in={row.attempt_id for row in rows}).values_list("pk", "script")
+    )
+    texts = {sha256_of(text): text for text in _distinct(rows, scripts)}
+    vectors = vectors_of(texts, batch)
+    for row in rows:
+        _fill(row, vectors, script=scripts[row.attempt_id] or "")
+    for start in range(0, len(rows), WRITE_AT_ONCE):
+        _write(rows[start : start + WRITE_AT_ONCE])
+    return len(rows)
+
+
+def sha256_of(text: str) -> str:
+    """Content hash of a text, as in TextVector.sha256."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _distinct(rows: Iterable[Retrieval], scripts: Mapping[int, str | None]) -> set[str]:
+    return {row.shown_text for row in rows} | {script for script in scripts.values() if script}
+
+
+def vectors_of(texts: Mapping[str, str], batch: ScoreBatch) -> dict[str, TextVector]:
+    """Vectors by content hash, from the cache or computed; texts without a vector are left out."""
+    found = {
+        row.text_sha256: _from_row(row)
+        for row in TextEmbedding.objects.filter(
+            text_sha256__in=list(texts), weights_sha256=WEIGHTS_SHA256
+        )
+    }
+    missing = sorted((text for sha, text in texts.items() if sha not in found), key=len)
+    for start in range(0, len(missing), ENCODE_AT_ONCE):
+        for vector in _encode(missing[start : start + ENCODE_AT_ONCE]):
+            found[vector.sha256] = vector
+        batches.renew(batch)
+    return found
+
+
+def _encode(texts: list[str]) -> list[TextVector]:
+    """Encode and cache; unencodable texts are dropped."""
+    encoder = load_encoder(threads=settings.EMBED_THREADS)
+    vectors: list[TextVector] = []
+    while texts:
+        try:
+            vectors = encoder.encode(texts)
+            break
+        except UnencodableText as error:
+            bad = set(error.indexes)
+            texts = [text for index, text in enumerate(texts) if index not in bad]
+    TextEmbedding.objects.bulk_create(
+        [
+            TextEmbedding(
+                text_sha256=vector.sha256,
+                weights_sha256=WEIGHTS_SHA256,
+                vector=to_bytes(vector.vector),
+                chunks=to_bytes(vector.chunks) if vector.truncated else b"",
+                tokens=vector.tokens,
+                truncated=vector.truncated,
+            )
+            for vector in vectors
+        ],
+        ignore_conflicts=True,
+    )
+    return vectors
+
+
+def _from_row(row: TextEmbedding) -> TextVector:
+    vector = from_bytes(bytes(row.vector))
+    chunks = chunks_from_bytes(bytes(row.chunks)) if row.chunks else vector[None, :]
+    return TextVector(
+        sha256=row.text_sha256,
+        vector=vector,
+        chunks=chunks,
+        tokens=row.tokens,
+        truncated=row.truncated,
+    )
+
+
+def _fill(row: Retrieval, vectors: Mapping[str, TextVector], *, script: str) -> None:
+    row.emb_tries += 1
+    tip = vectors.get(sha256_of(row.shown_text))
+    action = vectors.get(sha256_of(script))
+    if tip is None or action is None:
+        row.emb_reason = Reason.EMBEDDING_ERROR
+        return
+    try:
+        row.tip_followed_emb = cosine(tip, action)
+        row.tip_followed_emb_max_chunk = cosine_max_chunk(tip, action)
+    except NonFinite:
+        row.tip_followed_emb = row.tip_followed_emb_max_chunk = None
+        row.emb_reason = Reason.EMBEDDING_ERROR
+        return
+    row.tip_followed_emb_truncated = tip.truncated or action.truncated
+
+
+def _write(rows: Iterable[Retrieval]) -> None:
+    now = timezone.now()
+    decided, refused = [], []
+    for row in rows:
+        row.tip_followed_computed_at = now
+        (refused if row.emb_reason else decided).append(row)
+    Retrieval.objects.bulk_update(
+        decided,
+        [
+            "tip_followed_emb",
+            "tip_followed_emb_max_chunk",
+            "tip_followed_emb_truncated",
+            "tip_followed_computed_at",
+            "emb_tries",
+        ],
+    )
+    # a refused row stays "unscored" for ADR-0019's index until another signal has looked at it
+    Retrieval.objects.filter(pk__in=[row.pk for row in refused]).update(
+        emb_reason=Reason.EMBEDDING_ERROR, tip_followed_computed_at=Now()
+    )

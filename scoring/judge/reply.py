@@ -1,0 +1,109 @@
+"""Reads the body of a chat completion that came with status 200.
+
+Accepted is one choice, ended by itself (``finish_reason`` "stop"), whose content is text; every
+other 200 raises a `JudgeReplyUnusable`. Fields that servers add are ignored, fields that they
+leave out are None. What is kept can be stored as text.
+
+It does not read the verdict in the content, and it never looks for one in the ``reasoning`` that
+some servers put beside it. Shaped by clients that took the first choice of whatever came: cut
+JSON, empty lists, thinking that ate the whole budget (ADR-0006).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from scoring.judge.errors import ReplyEmpty, ReplyNotJson, ReplyTruncated, ReplyWrongShape
+from scoring.judge.verdict import storable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_RAW_CHARS: Final = 16_384
+MAX_NAME_CHARS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeReply:
+    """A finished reply. ``content`` is unread text; ``raw`` is the body, storable and capped.
+
+    Token counts are None when the server does not count. ``latency_s`` is the time of the try
+    that answered; ``tries`` counts the requests that were sent, at least 1.
+    """
+
+    content: str
+    requested_model: str
+    served_model: str | None
+    system_fingerprint: str | None
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    latency_s: float
+    raw: str
+    status: int
+    tries: int
+
+
+def json_object(body: bytes) -> dict[str, object]:
+    """Return the body as a JSON object, or raise `ReplyNotJson`."""
+    try:
+        found = json.loads(body.decode("utf-8"))
+    except (ValueError, RecursionError):
+        raise ReplyNotJson("the body of the reply is not JSON", status=200) from None
+    if not isinstance(found, dict):
+        raise ReplyNotJson("the body of the reply is JSON, but no object", status=200)
+    return found
+
+
+def read_reply(
+    body: Mapping[str, object], *, raw: str, requested_model: str, latency_s: float, tries: int
+) -> JudgeReply:
+    """Return the one finished choice of a 200, or raise the `JudgeReplyUnusable` it amounts to."""
+    usage = body.get("usage")
+    counts = usage if isinstance(usage, dict) else {}
+    return JudgeReply(
+        content=_content(body),
+        requested_model=requested_model,
+        served_model=text_of(body.get("model")),
+        system_fingerprint=text_of(body.get("system_fingerprint")),
+        prompt_tokens=_count(counts.get("prompt_tokens")),
+        completion_tokens=_count(counts.get("completion_tokens")),
+        latency_s=latency_s,
+        raw=raw[:MAX_RAW_CHARS],
+        status=200,
+        tries=tries,
+    )
+
+
+def text_of(value: object) -> str | None:
+    """Return a name or version that a server sent, storable and capped; None if it is no text."""
+    return storable(value)[:MAX_NAME_CHARS] if isinstance(value, str) else None
+
+
+def _content(body: Mapping[str, object]) -> str:
+    choices = body.get("choices")
+    if not isinstance(choices, list):
+        raise ReplyWrongShape("the reply has no list of choices", status=200)
+    if not choices:
+        raise ReplyEmpty("the list of choices is empty", status=200)
+    choice = choices[0]
+    message = choice.get("message") if isinstance(choice, dict) else None
+    if len(choices) > 1 or not isinstance(message, dict):
+        raise ReplyWrongShape("the reply is not one choice with one message", status=200)
+    finish, content = choice.get("finish_reason"), message.get("content")
+    if finish == "length":
+        raise ReplyTruncated(
+            "the reply was cut at its token limit",
+            mend="raise JUDGE_MAX_TOKENS or the context length of the server",
+            status=200,
+        )
+    if content is None or (isinstance(content, str) and not content.strip()):
+        raise ReplyEmpty("the content of the reply is null or blank", status=200)
+    if finish != "stop" or not isinstance(content, str):
+        raise ReplyWrongShape("the reply is not a text that ended by itself", status=200)
+    return content
+
+
+def _count(value: object) -> int | None:
+    return value if type(value) is int and 0 <= value < 2**31 else None

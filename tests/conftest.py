@@ -1,0 +1,39 @@
+"""Fixtures that every room's tests share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Real input beside the checkout; tests that need it are skipped where it is absent."""
+    folder = Path(
+        os.environ.get("CONTEXTGRAPH_SHARED_DATA", CHECKOUT.parent / "shared" / "data")
+    )
+    if not folder.is_dir():
+        pytest.skip(f"real input is not there: {folder} (CONTEXTGRAPH_SHARED_DATA names another)")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _empty_intake_queue(request: pytest.FixtureRequest) -> None:
+    """Tests that use the broker start with empty queues."""
+    if "broker" not in request.fixturenames:
+        return
+    from django.conf import settings
+    from kombu import Connection
+
+    with Connection(settings.CELERY_BROKER_URL) as connection:
+        connection.default_channel.client.flushdb()
+
+
+@pytest.fixture
+def broker(settings: object) -> str:
+    """URL of the embedded broker, emptied."""
+    return str(settings.CELERY_BROKER_URL)  # type: ignore[attr-defined]
