@@ -39,14 +39,22 @@ class Rung(Part):
 
 
 class RawField(Part):
-    """A raw evaluator field whose exact token outranks the sender's own reading of it."""
+    """A raw evaluator field whose exact token outranks the sender's own reading of it.
+
+    A ``bad`` token proves the failure mode; an ``undecided`` one, without a ``good`` one beside it,
+    proves that nothing was checked. Tokens are compared whole and without regard to case.
+    """
 
     field: str
     position: Literal["first", "result"] = Field(
-        description="first: the first word. result: the value of a Result line, or the only word."
+        description="first: the first line that starts with a token of this rule decides. result: "
+        "the last Result line; without one, a token that a line starts with (FAIL: ...), ends with "
+        "(... = FAIL) or consists of."
     )
-    bad: tuple[str, ...]
-    failure_mode: str
+    good: tuple[str, ...] = ()
+    bad: tuple[str, ...] = Field(min_length=1)
+    undecided: tuple[str, ...] = ()
+    failure_mode: str = Field(min_length=1)
 
 
 class Grading(Part):

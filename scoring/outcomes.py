@@ -10,6 +10,7 @@ as a pass because the rule id contained "password".
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,10 +21,8 @@ if TYPE_CHECKING:
     from contextgraph.skills import Grading, RawField, Skill
 
 NO_OUTCOME = "no_outcome"
-WORD = re.compile(r"\w+")
-RESULT_LINE = re.compile(
-    r"^[ \t]*result[ \t]*[:=\t ][ \t]*(\w+)[ \t]*$", re.IGNORECASE | re.MULTILINE
-)
+FIRST_WORD = re.compile(r"[^\w]*(\w+)")
+VERDICT_SIGN = re.compile(r"[:=\t]")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,30 +50,67 @@ class Outcome:
     failure_mode: str = ""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Finding:
+    """What the raw output proves: a failure mode, or (None) that nothing was checked."""
+
+    failure_mode: str | None
+
+
 def grade(evaluation: Evaluation, skill: Skill) -> Outcome:
-    """Grade one attempt by the ladder of its skill."""
+    """Grade one attempt by the ladder of its skill.
+
+    In order: a failed evaluator has graded nothing; raw output that proves a failure outranks what
+    the sender read in it; a verdict that is still to come is none; then the ladder decides.
+
+    Raises:
+        ValueError: a sender's grade or confidence is out of range.
+    """
     grading = skill.grading
-    grader = f"{skill.name}@{grading.version}"
-    if _evaluator_failed(evaluation, grading) or evaluation.passed is None:
-        return Outcome(value=None, confidence=None, reason=NO_OUTCOME, grader=grader)
-    mode = "" if evaluation.passed else evaluation.failure_mode
-    if mode in grading.pending_modes:
-        return Outcome(value=None, confidence=None, reason=NO_OUTCOME, grader=grader)
-    contradiction = _raw_verdict(evaluation.raw or {}, grading)
-    if contradiction is not None:
-        mode = (
-            contradiction if evaluation.passed or contradiction in grading.failure_modes else mode
-        )
-    passed = evaluation.passed and contradiction is None
-    value = _value(evaluation, grading, passed=passed, mode=mode)
-    confidence = evaluation.sender_confidence
+    _check_range("sender_value", evaluation.sender_value, low=-1.0)
+    _check_range("sender_confidence", evaluation.sender_confidence, low=0.0)
+    if _evaluator_failed(evaluation, grading) or not _has_verdict(evaluation, grading):
+        return _no_outcome(skill)
+    found = _raw_finding(evaluation.raw or {}, grading)
+    if found is not None and found.failure_mode is None:
+        return _no_outcome(skill)
+    if found is not None and _overrules(found, evaluation, grading):
+        mode, confidence = found.failure_mode or "", None
+        value = grading.failure_modes.get(mode, grading.failed)
+    else:
+        mode = "" if evaluation.passed else evaluation.failure_mode
+        if mode in grading.pending_modes:
+            return _no_outcome(skill)
+        value, confidence = _value(evaluation, grading, mode), evaluation.sender_confidence
     return Outcome(
         value=value,
         confidence=grading.confidence if confidence is None else confidence,
         reason="",
-        grader=grader,
+        grader=_grader(skill),
         failure_mode=mode,
     )
+
+
+def _overrules(found: _Finding, evaluation: Evaluation, grading: Grading) -> bool:
+    """Whether the raw output says worse than the sender did."""
+    has_own_grade = found.failure_mode in grading.failure_modes
+    return evaluation.passed is not False or (
+        has_own_grade and found.failure_mode != evaluation.failure_mode
+    )
+
+
+def _grader(skill: Skill) -> str:
+    return f"{skill.name}@{skill.grading.version}"
+
+
+def _no_outcome(skill: Skill) -> Outcome:
+    return Outcome(value=None, confidence=None, reason=NO_OUTCOME, grader=_grader(skill))
+
+
+def _check_range(name: str, number: float | None, *, low: float) -> None:
+    if number is not None and not low <= number <= 1.0:
+        msg = f"{name} is {number!r}; it must lie in [{low}, 1]"
+        raise ValueError(msg)
 
 
 def _evaluator_failed(evaluation: Evaluation, grading: Grading) -> bool:
@@ -84,10 +120,15 @@ def _evaluator_failed(evaluation: Evaluation, grading: Grading) -> bool:
     return any(summary.startswith(prefix.lower()) for prefix in grading.error_prefixes)
 
 
-def _value(evaluation: Evaluation, grading: Grading, *, passed: bool, mode: str) -> float:
+def _has_verdict(evaluation: Evaluation, grading: Grading) -> bool:
+    graded_by_sender = grading.kind == "sender" and evaluation.sender_value is not None
+    return evaluation.passed is not None or graded_by_sender
+
+
+def _value(evaluation: Evaluation, grading: Grading, mode: str) -> float:
     if grading.kind == "sender" and evaluation.sender_value is not None:
         return evaluation.sender_value
-    if not passed:
+    if not evaluation.passed:
         return grading.failure_modes.get(mode, grading.failed)
     value = grading.passed
     for rung in grading.ladder:
@@ -96,22 +137,42 @@ def _value(evaluation: Evaluation, grading: Grading, *, passed: bool, mode: str)
     return value
 
 
-def _raw_verdict(raw: Mapping[str, Any], grading: Grading) -> str | None:
-    """The failure mode that the raw output proves, or None. The first rule of the file wins."""
+def _raw_finding(raw: Mapping[str, Any], grading: Grading) -> _Finding | None:
+    """What the raw output proves; the first rule of the file that finds anything wins."""
     for rule in grading.raw:
-        token = _token(raw.get(rule.field), rule)
-        if token is not None and token.upper() in {bad.upper() for bad in rule.bad}:
-            return rule.failure_mode
+        words = _verdict_words(raw.get(rule.field), rule)
+        if not words.isdisjoint(_upper(rule.bad)):
+            return _Finding(failure_mode=rule.failure_mode)
+        if words.isdisjoint(_upper(rule.good)) and not words.isdisjoint(_upper(rule.undecided)):
+            return _Finding(failure_mode=None)
     return None
 
 
-def _token(text: object, rule: RawField) -> str | None:
+def _verdict_words(text: object, rule: RawField) -> set[str]:
+    """The whole words of *text*, upper case, that stand where a verdict stands. Linear in *text*."""
     if not isinstance(text, str):
-        return None
-    words = WORD.findall(text)
+        return set()
+    lines = [line.strip().upper() for line in text.splitlines()]
     if rule.position == "first":
-        return words[0] if words else None
-    results = RESULT_LINE.findall(text)
-    if results:
-        return str(results[-1])
-    return words[0] if len(words) == 1 else None
+        known = _upper((*rule.good, *rule.bad, *rule.undecided))
+        leading = (found[1] for line in lines if (found := FIRST_WORD.match(line)))
+        return set(itertools.islice((word for word in leading if word in known), 1))
+    if results := [word for line in lines if (word := _result_of(line))]:
+        return {results[-1]}
+    edges = (part.strip() for line in lines for part in _edges(line))
+    return {word for word in edges if word.isidentifier()}
+
+
+def _result_of(line: str) -> str:
+    """The word of a line such as ``Result  fail`` or ``result: pass``; empty for any other line."""
+    words = VERDICT_SIGN.sub(" ", line).split()
+    return words[1] if len(words) == 2 and words[0] == "RESULT" else ""
+
+
+def _edges(line: str) -> tuple[str, str]:
+    """What stands before the first colon, and after the last sign; the whole line when there is none."""
+    return line.split(":", 1)[0], VERDICT_SIGN.split(line)[-1]
+
+
+def _upper(words: tuple[str, ...]) -> set[str]:
+    return {word.upper() for word in words}

@@ -11,7 +11,6 @@ Shaped by: a NaN cosine that compared as "not followed" because every comparison
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -87,10 +86,10 @@ def cosine_max_chunk(tip: TextVector, script: TextVector) -> float:
 
 
 def _highest_cosine(vector: FloatArray, rows: FloatArray) -> float:
-    highest = float(np.max(rows.astype(np.float64) @ vector.astype(np.float64)))
-    if not math.isfinite(highest):
+    cosines = rows.astype(np.float64) @ vector.astype(np.float64)
+    if not np.isfinite(cosines).all():  # all of them: a maximum would hide minus infinity
         raise NonFinite("a cosine")
-    return min(1.0, max(-1.0, highest))
+    return min(1.0, max(-1.0, float(cosines.max())))
 
 
 def to_bytes(vector: FloatArray) -> bytes:

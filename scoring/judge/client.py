@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 MAX_BODY_BYTES: Final = 1_048_576
 """Bytes of a reply that are read at most; a verdict needs about a thousand."""
 MAX_PROVIDER_CHARS: Final = 500
+MAX_RETRY_AFTER_S: Final = 86_400.0
+"""A server may send us away for a day; for longer, it is an operator's business."""
 BACKOFF_BASE_S: Final = 0.5
 BACKOFF_CAP_S: Final = 20.0
 
@@ -178,7 +180,7 @@ class JudgeClient:
 
     def ask(
         self,
-        messages: Sequence[Mapping[str, str]],
+        messages: Sequence[Mapping[str, object]],
         *,
         schema: Mapping[str, object],
         schema_name: str = "verdict",
@@ -241,7 +243,7 @@ class JudgeClient:
         )
 
     def _payload(
-        self, messages: Sequence[Mapping[str, str]], schema: Mapping[str, object], name: str
+        self, messages: Sequence[Mapping[str, object]], schema: Mapping[str, object], name: str
     ) -> bytes:
         request = {
             "model": self.config.model,
@@ -262,8 +264,7 @@ class JudgeClient:
             session = self._new_session()
             session.auth = _Bearer(self.config.api_key)
             session.headers["User-Agent"] = "contextgraph-judge"
-            # The byte cap counts what arrives; a compressed reply could grow past it.
-            session.headers["Accept-Encoding"] = "identity"
+            session.headers["Accept-Encoding"] = "identity"  # replies are small
             self._sessions.add(session)
             self._local.session, self._local.pid = session, pid
         found: requests.Session = self._local.session
@@ -298,7 +299,7 @@ class JudgeClient:
     def _body(self, response: requests.Response, deadline_at: float) -> bytes:
         """Read piece by piece: one ``read`` would wait for a slow server beyond the deadline."""
         body = bytearray()
-        while piece := response.raw.read1(65_536):
+        while piece := response.raw.read1(65_536, decode_content=True):
             body += piece
             if len(body) > MAX_BODY_BYTES:
                 if response.status_code != 200:
@@ -336,12 +337,12 @@ class JudgeClient:
     def _retry_after(self, header: str | None) -> float | None:
         """Seconds from now, from either form of the header (RFC 9110 10.2.3); None if neither."""
         value = (header or "").strip()
-        if value.isascii() and value.isdigit() and len(value) <= 9:
-            return float(value)
-        with contextlib.suppress(ValueError):
+        if value.isascii() and value.isdigit():
+            return min(float(value), MAX_RETRY_AFTER_S)
+        with contextlib.suppress(ValueError, OverflowError):
             when = parsedate_to_datetime(value)
             when = when if when.tzinfo else when.replace(tzinfo=UTC)
-            return max(0.0, when.timestamp() - self._wall_clock())
+            return min(max(0.0, when.timestamp() - self._wall_clock()), MAX_RETRY_AFTER_S)
         return None
 
 

@@ -1,0 +1,95 @@
+"""The audit of a memory: six sections, signal coverage and agreement, each from aggregate queries.
+
+``audit(skill=…, run=…, policy=…)`` gives an AuditReport; ``render`` prints one, ``as_dict`` is its JSON.
+Guarantees: one scope for every section, superseded revisions excluded, every rate with its n; the
+same rows give the same report but for ``generated_at`` and the 7 and 30 day counts. No section loads
+rows: at most one aggregated row per tip reaches Python.
+
+Does not change anything. What is misleading or stale is shown with its evidence, to be decided elsewhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from django.utils import timezone
+
+from memory.audit.cohorts import Cohorts, cohorts
+from memory.audit.outcomes import Outcomes, outcome_distribution
+from memory.audit.plain import plain_data
+from memory.audit.pool import RunActivity, TipPool, run_activity, tip_pool
+from memory.audit.scope import Scope, ScopeError
+from memory.audit.suspects import StaleTip, Suspect, stale_tips, suspects
+from memory.signals import Agreement, Coverage, agreement, coverage
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from memory.credit import Policy
+    from memory.models import Run
+
+__all__ = ["AuditReport", "Scope", "ScopeError", "audit"]
+
+REPORT_VERSION: Final = 1
+"""Of the shape of ``as_dict``."""
+
+LIMIT: Final = 15
+"""Entries per list of the report."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AuditReport:
+    """Six sections and the two about signals; lists are the *limit* most telling entries."""
+
+    generated_at: datetime
+    scope: Scope
+    policy: str
+    limit: int
+    tip_pool: TipPool
+    activity: list[RunActivity]
+    cohorts: Cohorts
+    misleading: list[Suspect]
+    lucky_neighbours: list[Suspect]
+    outcomes: Outcomes
+    stale_confident: list[StaleTip]
+    coverage: list[Coverage]
+    agreement: list[Agreement]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for JSON: numbers rounded to six places, times in ISO 8601."""
+        return {"version": REPORT_VERSION, **plain_data(self)}
+
+
+def audit(
+    *,
+    policy: Policy,
+    skill: str | None = None,
+    run: Run | None = None,
+    limit: int = LIMIT,
+    now: datetime | None = None,
+) -> AuditReport:
+    """Audit one run, one skill, or all there is.
+
+    Raises:
+        ScopeError: *run* is of another skill, or superseded.
+    """
+    scope = Scope(skill=skill, run=run)
+    moment = now or timezone.now()
+    rows = scope.retrievals()
+    misleading, lucky = suspects(scope, policy, limit=limit)
+    return AuditReport(
+        generated_at=moment,
+        scope=scope,
+        policy=policy.name,
+        limit=limit,
+        tip_pool=tip_pool(scope, now=moment),
+        activity=run_activity(scope, policy, limit=limit),
+        cohorts=cohorts(scope, policy, limit=limit),
+        misleading=misleading,
+        lucky_neighbours=lucky,
+        outcomes=outcome_distribution(scope),
+        stale_confident=stale_tips(scope, limit=limit),
+        coverage=coverage(rows),
+        agreement=agreement(rows),
+    )

@@ -1,0 +1,143 @@
+"""The dream pass: what a run's retrievals say about each tip and each category, recounted from rows.
+
+Guarantees: the summary is derived from the rows of this one run and from nothing else, is plain JSON,
+and is byte-identical when computed again from the same rows (exact sums, rounded once, fixed order,
+no clock). A run without retrievals gets a summary of zeros; never another run's. One aggregate query
+per section. Does not store anything and moves no credit: the caller keeps the summary as a DreamPass.
+
+Shaped by: a pass that credited before it scored, added its result to what was there, and fell back to
+the latest run when it did not find its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from django.db.models import Count, F, Max, Sum
+
+from memory.credit import SUCCESS_ABOVE, credit_sql, unanswered_q
+from memory.models import Attempt, Retrieval
+from memory.rates import Mean, Rate, rounded
+from memory.signals import coverage
+from memory.tallies import EMPTY, exact, tally_aggregates, tally_of
+
+if TYPE_CHECKING:
+    from memory.credit import Policy
+    from memory.models import Run
+    from memory.querysets import RetrievalQuerySet
+
+SUMMARY_VERSION: Final = 1
+"""Of the summary's shape; stored with it."""
+
+MIN_FOLLOW_ROWS: Final = 5
+"""A category with fewer rows of known following is credited by its success rate (ADR-0020)."""
+
+
+def dream(run: Run, *, policy: Policy) -> dict[str, Any]:
+    """The recount of *run* under *policy*: ``totals``, ``tips``, ``categories``, ``coverage``.
+
+    Every rate has ``hits`` and ``n``, every mean its ``n``; tips stand in the order of their first
+    row in the table of tips, categories in alphabetical order.
+    """
+    rows = Retrieval.objects.filter(run=run).order_by()
+    return {
+        "version": SUMMARY_VERSION,
+        "policy": policy.name,
+        "run": {
+            "id": run.pk,
+            "external_id": run.external_id,
+            "skill": run.skill,
+            "revision": run.revision,
+        },
+        "totals": tally_of(rows.aggregate(**tally_aggregates(policy))).as_dict(),
+        "tips": _tips(rows, policy),
+        "categories": _categories(run, rows, policy),
+        "coverage": [signal.as_dict() for signal in coverage(rows)],
+    }
+
+
+def _tips(rows: RetrievalQuerySet, policy: Policy) -> list[dict[str, Any]]:
+    found = (
+        rows.values("tip_id", tip_name=F("tip__external_id"))
+        .annotate(**tally_aggregates(policy))
+        .order_by("tip_id")
+    )
+    return [
+        {"tip": row["tip_name"], "tip_id": row["tip_id"], **tally_of(row).as_dict()}
+        for row in found
+    ]
+
+
+# --- Categories -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CategorySignal:
+    """Credit of a category in [-1, 1], by either rule.
+
+    ``rules``: remediated among those with a graded attempt; a rule counts once, however many
+    attempts it took. ``known``: mean credit of the rows whose following is known under the policy.
+    """
+
+    rules: Rate
+    known: Mean
+    signed: bool
+
+    @property
+    def legacy(self) -> float | None:
+        """2 x success rate - 1: the rule from before attribution."""
+        return None if self.rules.value is None else 2 * self.rules.value - 1
+
+    @property
+    def follow_aware(self) -> float | None:
+        """2 x mean credit - 1; a policy whose failures are negative has that scale already."""
+        if self.known.value is None:
+            return None
+        return self.known.value if self.signed else 2 * self.known.value - 1
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data. ``basis`` names the one that counts: follow_aware from MIN_FOLLOW_ROWS rows."""
+        return {
+            "rules_remediated": self.rules.as_dict(),
+            "legacy_signal": rounded(self.legacy),
+            "follow_aware_signal": rounded(self.follow_aware),
+            "follow_aware_n": self.known.n,
+            "basis": "follow_aware" if self.known.n >= MIN_FOLLOW_ROWS else "legacy",
+        }
+
+
+def _categories(run: Run, rows: RetrievalQuerySet, policy: Policy) -> list[dict[str, Any]]:
+    rules = _rules_remediated(run)
+    credit = credit_sql(policy)
+    known = ~unanswered_q(policy.chain)
+    found = rows.values("category").annotate(
+        **tally_aggregates(policy),
+        known_total=Sum(exact(credit), filter=known),
+        known_n=Count(credit, filter=known),
+    )
+    by_name = {row["category"]: row for row in found}
+    signed = policy.failure is not None
+    summary = []
+    for category in sorted({*rules, *by_name}):
+        row = by_name.get(category)
+        mean = Mean(float(row["known_total"] or 0), row["known_n"]) if row else Mean(0.0, 0)
+        signal = CategorySignal(rules=rules.get(category, Rate(0, 0)), known=mean, signed=signed)
+        counts = tally_of(row) if row else EMPTY
+        summary.append({"category": category, **signal.as_dict(), **counts.as_dict()})
+    return summary
+
+
+def _rules_remediated(run: Run) -> dict[str, Rate]:
+    """Per category: rules with a successful attempt, among those with any graded one."""
+    best = (
+        Attempt.objects.filter(run=run, outcome_value__isnull=False)
+        .order_by()
+        .values("category", "rule_id")
+        .annotate(best=Max("outcome_value"))
+    )
+    found: dict[str, Rate] = {}
+    for rule in best:
+        one = Rate(int(rule["best"] > SUCCESS_ABOVE), 1)
+        found[rule["category"]] = found.get(rule["category"], Rate(0, 0)) + one
+    return found

@@ -1,0 +1,55 @@
+"""Settings that would lose work are refused, by id; the shipped settings pass."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.checks import run_checks
+
+CASES: dict[str, dict[str, Any]] = {
+    "contextgraph.E001": {"CELERY_RESULT_BACKEND": "django-db"},
+    "contextgraph.E002": {"CELERY_TASK_ACKS_LATE": False},
+    "contextgraph.E003": {"CELERY_TASK_REJECT_ON_WORKER_LOST": False},
+    "contextgraph.E004": {"CELERY_ACCEPT_CONTENT": ["json", "pickle"]},
+    "contextgraph.E005": {"CELERY_BROKER_URL": "filesystem://"},
+    "contextgraph.E006": {"CELERY_RESULT_EXPIRES": 3},
+    "contextgraph.E007": {"VISIBILITY_TIMEOUT": 2},
+    "contextgraph.E008": {
+        "JUDGE_BASE_URL": "http://127.0.0.1:1/v1",
+        "JUDGE_MODEL": "m",
+        "SCORE_LEASE_S": 5.0,
+    },
+    "contextgraph.E009": {"CREDIT_POLICY": "luck"},
+    "contextgraph.E011": {"JUDGE_BASE_URL": "ftp://judge", "JUDGE_MODEL": "m"},
+    "contextgraph.W001": {"JUDGE_BASE_URL": "http://127.0.0.1:1/v1"},
+}
+
+
+def ours() -> set[str]:
+    return {str(found.id) for found in run_checks() if str(found.id).startswith("contextgraph.")}
+
+
+def test_the_shipped_settings_pass() -> None:
+    assert ours() == set()
+
+
+@pytest.mark.parametrize("identifier", CASES)
+def test_a_setting_that_would_lose_work_is_refused(identifier: str, settings: Any) -> None:
+    for name, value in CASES[identifier].items():
+        setattr(settings, name, value)
+    assert identifier in ours()
+
+
+def test_a_skill_file_that_does_not_fit_is_refused(tmp_path: Path, settings: Any) -> None:
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "skill.toml").write_text("[grading]\nversion = 1\n")
+    settings.PROMPTS_DIR = tmp_path
+    assert "contextgraph.E010" in ours()
+
+
+def test_every_error_says_how_to_mend_it(settings: Any) -> None:
+    settings.CELERY_TASK_ACKS_LATE = False
+    settings.CREDIT_POLICY = "luck"
+    assert all(found.hint for found in run_checks() if str(found.id).startswith("contextgraph."))

@@ -1,0 +1,163 @@
+"""Row builders for tests: plain functions that fill in whatever the constraints ask for.
+
+Each takes keyword arguments only, makes what it needs (a retrieval makes its attempt, an attempt its
+run) and returns the saved row. Any model field may be given by name. Signals have short names here
+(``llm=True``, ``emb=0.7``, ``trace="followed"``, ``review=False``), because a label in the table
+needs a source and a time beside it, which no test wants to spell out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from memory.models import Attempt, DreamPass, Retrieval, Run, Tip
+from memory.reasons import Reason
+
+MOMENT = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
+"""When the first run starts; later ones start an hour apart."""
+
+_serial = itertools.count(1)
+
+
+def sha256(text: str) -> str:
+    """Hex digest of *text*; empty for an empty text, as the tables have it."""
+    return hashlib.sha256(text.encode()).hexdigest() if text else ""
+
+
+def make_run(**fields: Any) -> Run:
+    """A run of skill ``stig`` that was ingested and waits for scoring."""
+    number = next(_serial)
+    started = MOMENT + timedelta(hours=number)
+    values: dict[str, Any] = {
+        "skill": "stig",
+        "external_id": f"run-{number}",
+        "source": "tests",
+        "digest": sha256(f"run {number}"),
+        "started_at": started,
+        "ended_at": fields.get("started_at", started) + timedelta(minutes=30),
+        "model": "model-a",
+        "environment_tag": "env-a",
+        "state_changed_at": started,
+    }
+    if fields.get("status") == Run.Status.DONE:
+        values["done_at"] = started
+    return Run.objects.create(**(values | fields))
+
+
+def make_tip(**fields: Any) -> Tip:
+    """An active tip of skill ``stig``. ``created_at`` may be given although it is set on insert."""
+    number = next(_serial)
+    created_at = fields.pop("created_at", None)
+    text = fields.get("text", f"Write option {number} to /etc/app{number}.conf")
+    values: dict[str, Any] = {
+        "skill": "stig",
+        "external_id": f"tip-{number}",
+        "text": text,
+        "text_sha256": sha256(text),
+        "tip_type": "strategy",
+        "category": "ssh",
+    }
+    tip = Tip.objects.create(**(values | fields))
+    if created_at is not None:
+        tip.created_at = created_at
+        tip.save(update_fields=["created_at"])
+    return tip
+
+
+def make_attempt(*, run: Run | None = None, outcome: float | None = 1.0, **fields: Any) -> Attempt:
+    """A graded attempt with a whole script. ``outcome=None``: the evaluator gave no verdict."""
+    run = run or make_run()
+    script = fields.get("script", "echo 'option on' > /etc/app.conf\n")
+    graded = outcome is not None
+    values: dict[str, Any] = {
+        "skill": run.skill,
+        "rule_id": f"rule_{next(_serial)}",
+        "number": 1,
+        "sender_number": fields.get("number", 1),
+        "category": "ssh",
+        "script": script,
+        "script_sha256": sha256(script or ""),
+        "passed": outcome > 0 if outcome is not None else None,
+        "outcome_value": outcome,
+        "outcome_confidence": 1.0 if graded else None,
+        "outcome_reason": "" if graded else Reason.NO_OUTCOME,
+        "outcome_grader": "stig@1",
+    }
+    return Attempt.objects.create(run=run, **(values | fields))
+
+
+def make_retrieval(
+    *,
+    attempt: Attempt | None = None,
+    tip: Tip | None = None,
+    llm: bool | None = None,
+    emb: float | None = None,
+    trace: str = "",
+    review: bool | None = None,
+    **fields: Any,
+) -> Retrieval:
+    """A tip that was shown to *attempt*, with the signals given and no others.
+
+    ``trace`` is a verdict: followed, violated, not_followed or abstained. A row made with
+    ``shown=False`` gets the reason ``not_shown`` for every signal.
+    """
+    attempt = attempt or make_attempt()
+    tip = tip or make_tip(skill=attempt.skill)
+    shown = fields.get("shown", True)
+    values: dict[str, Any] = {
+        "rule_id": attempt.rule_id,
+        "rank": 1,
+        "similarity_score": 0.5,
+        "outcome_value": attempt.outcome_value,
+        "outcome_confidence": attempt.outcome_confidence,
+        "retrieved_at": attempt.run.started_at,
+        "skill": attempt.skill,
+        "category": attempt.category,
+        "model": attempt.run.model,
+        "environment_tag": attempt.run.environment_tag,
+        "superseded": attempt.run.superseded_at is not None,
+        "shown": shown,
+        "shown_text": tip.text if shown else "",
+        "shown_sha256": tip.text_sha256 if shown else "",
+    }
+    if not shown:
+        values |= dict.fromkeys(("llm_reason", "emb_reason", "trace_reason"), Reason.NOT_SHOWN)
+    values |= signal_fields(llm=llm, emb=emb, trace=trace, review=review)
+    return Retrieval.objects.create(run=attempt.run, attempt=attempt, tip=tip, **(values | fields))
+
+
+def signal_fields(
+    *,
+    llm: bool | None = None,
+    emb: float | None = None,
+    trace: str = "",
+    review: bool | None = None,
+) -> dict[str, Any]:
+    """The columns that make these signals valid rows: values with their sources and times."""
+    values: dict[str, Any] = {}
+    if llm is not None:
+        values |= {"tip_followed_llm": llm, "llm_source": "judge-a@0"}
+    if emb is not None:
+        values |= {"tip_followed_emb": emb, "tip_followed_emb_max_chunk": emb}
+    if llm is not None or emb is not None:
+        values["tip_followed_computed_at"] = MOMENT
+    if trace:
+        scores = {"followed": 1.0, "violated": 0.0, "not_followed": 0.0, "abstained": None}
+        values |= {
+            "tip_followed_trace_verdict": trace,
+            "tip_followed_trace_version": "1",
+            "tip_followed_trace": scores[trace],
+            "trace_reason": Reason.TRACE_ABSTAINED if trace == "abstained" else "",
+        }
+    if review is not None:
+        values |= {"tip_followed_review": review, "tip_followed_review_by": "reviewer"}
+    return values
+
+
+def make_dream_pass(*, run: Run | None = None, **fields: Any) -> DreamPass:
+    """A stored recount of *run*."""
+    values: dict[str, Any] = {"number": 1, "policy": "adr0019", "retrievals": 0, "summary": {}}
+    return DreamPass.objects.create(run=run or make_run(), **(values | fields))

@@ -1,0 +1,157 @@
+"""Every rule that rows must obey, broken once: the database refuses it under the rule's own name."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.db import IntegrityError, transaction
+
+from memory.models import Attempt, DreamPass, Retrieval, Run, Tip
+from tests.factories import (
+    MOMENT,
+    make_attempt,
+    make_dream_pass,
+    make_retrieval,
+    make_run,
+    make_tip,
+    sha256,
+)
+
+pytestmark = pytest.mark.django_db
+
+JUDGED: dict[str, Any] = {"llm_source": "m@p", "tip_followed_computed_at": MOMENT}
+
+RETRIEVAL_RULES: dict[str, dict[str, Any]] = {
+    "retrieval_rank_from_one": {"rank": 0},
+    "retrieval_score_finite": {"similarity_score": float("nan")},
+    "retrieval_value_range": {"outcome_value": 1.01},
+    "retrieval_confidence_range": {"outcome_confidence": -0.1},
+    "retrieval_outcome_whole": {"outcome_confidence": None},
+    "retrieval_propensity_range": {"propensity": 0.0},
+    "retrieval_withheld_is_not_shown": {"withheld": True},
+    "retrieval_max_chunk_range": {"tip_followed_emb_max_chunk": 1.5},
+    "retrieval_trace_range": {
+        "tip_followed_trace": 1.5,
+        "tip_followed_trace_verdict": "followed",
+        "tip_followed_trace_version": "1",
+    },
+    "retrieval_trace_has_source": {"tip_followed_trace": 0.5},
+    "retrieval_review_has_author": {"tip_followed_review": True},
+    "retrieval_reason_known": {"llm_reason": "because"},
+    "retrieval_emb_range": {
+        "tip_followed_emb": float("nan"),
+        "tip_followed_computed_at": MOMENT,
+    },
+    "retrieval_error_has_no_label": {
+        "tip_followed_llm": False,
+        "llm_reason": "judge_error",
+        **JUDGED,
+    },
+    "retrieval_followed_needs_source": {"tip_followed_llm": True},
+    "retrieval_emb_has_no_error": {
+        "tip_followed_emb": 0.5,
+        "emb_reason": "embedding_error",
+        "tip_followed_computed_at": MOMENT,
+    },
+    "retrieval_unshown_has_no_label": {"shown": False, "tip_followed_llm": True, **JUDGED},
+}
+ATTEMPT_RULES: dict[str, dict[str, Any]] = {
+    "attempt_number_from_one": {"number": 0},
+    "attempt_value_range": {"outcome_value": -2.0},
+    "attempt_confidence_range": {"outcome_confidence": 2.0},
+    "attempt_outcome_or_reason": {"outcome_value": None, "outcome_confidence": None},
+    "attempt_error_has_no_outcome": {"evaluator_error": "ssh: connection lost"},
+    "attempt_script_facts_need_a_script": {"script": None},
+}
+RUN_RULES: dict[str, dict[str, Any]] = {
+    "run_status_known": {"status": "paused"},
+    "run_ends_after_start": {"ended_at": MOMENT - timedelta(days=1)},
+    "run_done_has_time": {"status": "done"},
+}
+TIP_RULES: dict[str, dict[str, Any]] = {
+    "tip_source_value_range": {"outcome_at_source_value": 1.5},
+    "tip_source_confidence_range": {"outcome_at_source_confidence": 1.5},
+    "tip_retired_has_reason": {"retired_at": MOMENT},
+}
+
+
+def refused(row: Any, rule: str, **values: Any) -> None:
+    with pytest.raises(IntegrityError, match=rule), transaction.atomic():
+        type(row).objects.filter(pk=row.pk).update(**values)
+
+
+@pytest.mark.parametrize("rule", RETRIEVAL_RULES)
+def test_a_retrieval_that_breaks_its_rule_is_refused(rule: str) -> None:
+    refused(make_retrieval(), rule, **RETRIEVAL_RULES[rule])
+
+
+@pytest.mark.parametrize("rule", ATTEMPT_RULES)
+def test_an_attempt_that_breaks_its_rule_is_refused(rule: str) -> None:
+    refused(make_attempt(), rule, **ATTEMPT_RULES[rule])
+
+
+@pytest.mark.parametrize("rule", RUN_RULES)
+def test_a_run_that_breaks_its_rule_is_refused(rule: str) -> None:
+    refused(make_run(), rule, **RUN_RULES[rule])
+
+
+@pytest.mark.parametrize("rule", TIP_RULES)
+def test_a_tip_that_breaks_its_rule_is_refused(rule: str) -> None:
+    refused(make_tip(), rule, **TIP_RULES[rule])
+
+
+def test_one_current_run_per_skill_and_external_id_but_any_number_of_revisions() -> None:
+    first = make_run(external_id="nightly", superseded_at=MOMENT)
+    second = make_run(external_id="nightly", revision=2)
+    make_run(external_id="nightly", skill="cve")  # another skill is another run
+    refused(first, "run_current_once_per_skill_and_id", superseded_at=None)
+    refused(second, "run_revision_once", revision=1)
+
+
+def test_an_attempt_is_numbered_once_per_rule() -> None:
+    attempt = make_attempt(rule_id="r", number=1)
+    other = make_attempt(run=attempt.run, rule_id="r", number=2)
+    refused(other, "attempt_once_per_rule", number=1)
+
+
+def test_a_tip_is_retrieved_once_into_an_attempt() -> None:
+    one = make_retrieval()
+    other = make_retrieval(attempt=one.attempt)
+    refused(other, "retrieval_once_per_attempt", tip=one.tip)
+
+
+def test_a_tip_is_stored_once_per_skill() -> None:
+    tip = make_tip(external_id="7")
+    make_tip(external_id="7", skill="cve")
+    refused(make_tip(external_id="8"), "tip_once_per_skill", external_id=tip.external_id)
+
+
+def test_a_dream_pass_is_counted_once_per_round() -> None:
+    one = make_dream_pass(number=1)
+    refused(make_dream_pass(run=one.run, number=2), "dream_pass_once_per_round", number=1)
+
+
+def test_every_named_constraint_of_the_graph_is_broken_by_a_test_above() -> None:
+    text = __import__("pathlib").Path(__file__).read_text()
+    names = {
+        constraint.name
+        for model in (Run, Tip, Attempt, Retrieval, DreamPass)
+        for constraint in model._meta.constraints
+    }
+    assert {name for name in names if name not in text} == set()
+
+
+def test_every_constraint_and_index_of_the_product_has_a_name_of_its_own() -> None:
+    for label in ("contextgraph", "memory", "scoring"):
+        for model in apps.get_app_config(label).get_models():
+            for item in (*model._meta.constraints, *model._meta.indexes):
+                assert item.name, model
+                assert not item.name.endswith(("_idx", "_uniq")), item.name
+
+
+def test_a_script_hash_is_the_hash_of_the_script() -> None:
+    attempt = make_attempt(script="ls\n")
+    assert attempt.script_sha256 == sha256("ls\n")

@@ -1,0 +1,46 @@
+"""Migrations: named by meaning, complete, and ADR-0019's columns can be taken back alone."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+
+ADR_COLUMNS = {"tip_followed_llm", "tip_followed_emb", "tip_followed_computed_at"}
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+def columns() -> set[str]:
+    with connection.cursor() as cursor:
+        found = connection.introspection.get_table_description(cursor, "tip_retrievals")
+    return {column.name for column in found}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_three_columns_of_adr_0019_are_reversed_alone() -> None:
+    before = columns()
+    assert before >= ADR_COLUMNS
+    try:
+        MigrationExecutor(connection).migrate([("memory", "0001_graph")])
+        assert columns() == before - ADR_COLUMNS
+        applied = MigrationExecutor(connection).loader.applied_migrations
+        assert ("scoring", "0001_bench") in applied, "another app's tables were taken back too"
+    finally:
+        executor = MigrationExecutor(connection)
+        executor.migrate(executor.loader.graph.leaf_nodes())
+    assert columns() == before
+
+
+@pytest.mark.django_db
+def test_the_models_have_no_change_without_a_migration() -> None:
+    call_command("makemigrations", "--check", "--dry-run", verbosity=0)
+
+
+def test_migrations_are_named_by_meaning() -> None:
+    for path in CHECKOUT.glob("*/migrations/[0-9]*.py"):
+        assert re.fullmatch(r"\d{4}_[a-z0-9_]+", path.stem), path
+        assert not re.search(r"initial|auto_|_and_more", path.stem), path

@@ -1,0 +1,300 @@
+"""What an OpenAI-compatible judge says: validation, bodies and answers of the stand-in, no HTTP.
+
+Status, error type, error param and key sets are those recorded from a real vLLM 0.32 (checked by
+tests/scoring/judge/test_contract.py). Unlike vLLM, unknown request fields are refused, so that a
+typo of ours is seen, and streams are not served, because the client never asks for one.
+
+The answer is a pure function of the request: of its schema, and of the tip and the script in the
+last user message. It is not a judgement and must never be shown as one. Shaped by stand-ins that
+answered by call order, so that a retry or a reordering changed what a test saw.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import jsonschema
+
+CREATED = 1_790_000_000
+FINGERPRINT = "stand-in-1"
+CHARS_PER_TOKEN = 4
+
+KNOWN_FIELDS = frozenset(
+    {
+        "model", "messages", "temperature", "max_tokens", "max_completion_tokens", "seed",
+        "response_format", "structured_outputs", "logprobs", "top_logprobs", "n", "stop", "top_p",
+        "presence_penalty", "frequency_penalty", "repetition_penalty", "chat_template_kwargs",
+        "truncate_prompt_tokens", "stream",
+    }
+)  # fmt: skip
+KINDS = frozenset({"json", "regex", "choice", "grammar", "json_object", "structural_tag"})
+FORMATS = frozenset({"date", "date-time", "email", "ipv4", "ipv6", "time", "uri", "uuid"})
+
+_BLOCK = re.compile(r"\[\[(SCRIPT|TIP) (\S+) BEGIN\]\]\n(.*?)\n\[\[\1 \2 END\]\]", re.DOTALL)
+_SAYS = re.compile(r"judge-says=(true|false)")
+_FAULT = re.compile(r"judge-fault=(\w+)")
+_WORD = re.compile(r"[A-Za-z0-9_./@%+-]*[A-Za-z0-9]")
+
+
+class Refusal(Exception):
+    """The request is answered with ``status`` and ``body``."""
+
+    def __init__(self, status: int, body: dict[str, Any]) -> None:
+        super().__init__(status)
+        self.status, self.body = status, body
+
+
+@dataclass
+class Question:
+    """A valid chat request: its fields, and what its last user message holds."""
+
+    fields: dict[str, Any]
+    text: str
+    tip: str
+    script: str
+    prompt_tokens: int
+    max_tokens: int
+    schema: dict[str, Any] | None = None
+    choices: list[str] = field(default_factory=list)
+
+    @property
+    def digest(self) -> str:
+        """Identifies the pair that is asked about, whatever fences stand around it."""
+        return hashlib.sha256(f"{self.tip}\x00{self.script}".encode()).hexdigest()
+
+    @property
+    def fault(self) -> str | None:
+        """The fault that the request asks for by a marker in its text."""
+        found = _FAULT.search(self.text)
+        return found[1] if found else None
+
+    @property
+    def followed(self) -> bool:
+        """True if the script holds a command-like word of the tip, or a marker says so."""
+        said = _SAYS.search(self.text)
+        if said:
+            return said[1] == "true"
+        return bool(_command_words(self.tip) & set(_WORD.findall(self.script)))
+
+
+def _command_words(tip: str) -> set[str]:
+    quoted = {word for part in re.findall(r"`([^`]+)`", tip) for word in _WORD.findall(part)}
+    shaped = {
+        word for word in _WORD.findall(tip) if re.search(r"[-_./=]", word[1:]) or word[:1] == "/"
+    }
+    return quoted | shaped
+
+
+def error(status: int, kind: str, message: str, param: str | None = None) -> Refusal:
+    """Build an error in the shape of vLLM."""
+    note = f" (parameter={param})" if param and kind == "BadRequestError" else ""
+    facts = {"message": message + note, "type": kind, "param": param, "code": status}
+    return Refusal(status, {"error": facts})
+
+
+def bad_request(message: str, param: str | None = None) -> Refusal:
+    """Build the error of a request whose fields are well-formed and not acceptable."""
+    return error(400, "BadRequestError", message, param)
+
+
+def read_question(raw: bytes, *, model: str, max_model_len: int) -> Question:
+    """Validate a chat request in the order of the real server; raises `Refusal`."""
+    fields = _decoded(raw)
+    messages = fields.get("messages")
+    if not isinstance(messages, list):
+        raise error(400, "Bad Request", "1 validation error: Field required", "body.messages")
+    if unknown := sorted(fields.keys() - KNOWN_FIELDS):
+        raise bad_request(f"unknown field {unknown[0]}", unknown[0])
+    if fields.get("stream"):
+        raise bad_request("the stand-in does not stream", "stream")
+    if fields.get("model", model) != model:
+        absent = f"The model `{fields['model']}` does not exist. Valid aliases: {model}."
+        raise error(404, "NotFoundError", absent, "model")
+    if not messages:
+        raise bad_request("Cannot apply chat template to an empty conversation.")
+    limit = _check_numbers(fields, max_model_len)
+    schema, choices = _constraint(fields)
+    prompt_tokens = count_tokens(messages)
+    if cut := fields.get("truncate_prompt_tokens"):
+        prompt_tokens = min(prompt_tokens, cut)
+    if prompt_tokens > max_model_len:
+        raise bad_request("The prompt exceeds the model's context length.", "input_tokens")
+    text = next((str(m["content"]) for m in reversed(messages) if m.get("role") == "user"), "")
+    blocks = {name: inside for name, _, inside in _BLOCK.findall(text)}
+    room = max_model_len - prompt_tokens
+    return Question(
+        fields=fields,
+        text=text,
+        tip=blocks.get("TIP", ""),
+        script=blocks.get("SCRIPT", ""),
+        prompt_tokens=prompt_tokens,
+        max_tokens=min(room, limit) if limit else room,
+        schema=schema,
+        choices=choices,
+    )
+
+
+def _decoded(raw: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(raw)
+    except json.JSONDecodeError as exc:
+        where = f"body.{exc.pos}"
+        raise error(400, "Bad Request", "1 validation error: JSON decode error", where) from None
+    except UnicodeDecodeError:
+        raise error(400, "Bad Request", "1 validation error: not UTF-8", "body") from None
+    if not isinstance(found, dict):
+        raise error(400, "Bad Request", "1 validation error: not an object", "body")
+    return found
+
+
+def _check_numbers(fields: dict[str, Any], max_model_len: int) -> int | None:
+    if fields.get("temperature", 1) < 0:
+        raise bad_request("temperature must be non-negative", "temperature")
+    limit: int | None = fields.get("max_completion_tokens", fields.get("max_tokens"))
+    if limit is not None and limit < 1:
+        raise bad_request(f"max_tokens must be at least 1, got {limit}.", "max_tokens")
+    if limit is not None and limit > max_model_len:
+        raise bad_request("max_tokens cannot be greater than max_model_len.", "max_tokens")
+    if fields.get("top_logprobs") and not fields.get("logprobs"):
+        raise bad_request("logprobs must be set to true.", "top_logprobs")
+    if fields.get("top_logprobs", 0) > 20:
+        raise bad_request("Requested sample logprobs is greater than max allowed: 20", "logprobs")
+    return limit
+
+
+def _constraint(fields: dict[str, Any]) -> tuple[dict[str, Any] | None, list[str]]:
+    """Return the schema or the list of texts that the answer must obey."""
+    wanted = dict(fields.get("structured_outputs") or {})
+    form = fields.get("response_format") or {}
+    if form.get("type") == "json_schema":
+        if "json_schema" not in form:
+            raise bad_request("the 'json_schema' field must be provided.", "response_format")
+        wanted["json"] = form["json_schema"].get("schema")
+    kinds = [kind for kind in KINDS if wanted.get(kind) is not None]
+    if len(kinds) > 1:
+        raise bad_request("You can only use one kind of structured outputs constraint")
+    if wanted.get("choice") == []:
+        raise bad_request("Choice '[]' cannot be an empty list")
+    if "json" in kinds:
+        _check_schema(wanted["json"])
+        return wanted["json"], []
+    if "regex" in kinds:  # alternatives only: what a judge would ask for
+        return None, str(wanted["regex"]).strip("()").split("|")
+    return None, list(wanted.get("choice") or [])
+
+
+def _check_schema(schema: Any) -> None:
+    try:
+        jsonschema.Draft202012Validator.check_schema(schema)
+    except jsonschema.SchemaError as exc:
+        raise bad_request(f"Grammar error: {exc.message}") from None
+    formats = re.findall(r'"format": "([^"]*)"', json.dumps(schema))
+    if set(formats) - FORMATS:
+        raise bad_request("The provided JSON schema contains features not supported.")
+
+
+def count_tokens(messages: list[dict[str, Any]]) -> int:
+    """Four characters a token: no tokenizer, but monotone, and the same every time."""
+    return sum(len(str(message.get("content"))) // CHARS_PER_TOKEN + 1 for message in messages)
+
+
+def answer(question: Question) -> tuple[str, str]:
+    """Return content and finish_reason: the schema's answer, cut where max_tokens cuts it."""
+    if question.schema is not None:
+        text = json.dumps(_instance(question.schema, question))
+    elif question.choices:
+        text = question.choices[int(question.digest, 16) % len(question.choices)]
+    else:
+        text = f"{json.dumps(question.followed)}, says the stand-in for {question.digest[:12]}"
+    room = question.max_tokens * CHARS_PER_TOKEN
+    return text[:room], "length" if len(text) > room else "stop"
+
+
+def _instance(schema: dict[str, Any], question: Question) -> Any:
+    if "enum" in schema:
+        return schema["enum"][int(question.digest, 16) % len(schema["enum"])]
+    kind = schema.get("type")
+    if kind == "object":
+        parts = schema.get("properties", {})
+        return {name: _instance(part, question) for name, part in parts.items()}
+    if kind == "array":
+        return [_instance(schema.get("items", {}), question)] * schema.get("minItems", 0)
+    if kind == "string":
+        reason = f"The stand-in looked for words of the tip in the script ({question.digest[:12]})."
+        return reason[: schema.get("maxLength", 400)]
+    if kind in {"integer", "number"}:
+        return schema.get("minimum", 0)
+    return question.followed if kind == "boolean" else None
+
+
+def completion(question: Question, *, model: str) -> dict[str, Any]:
+    """Build the body of a 200, with the null extras that the real server sends."""
+    content, finish = answer(question)
+    number = question.fields.get("n") or 1
+    used = len(content) // CHARS_PER_TOKEN + 1
+    usage = {
+        "prompt_tokens": question.prompt_tokens,
+        "total_tokens": question.prompt_tokens + used * number,
+        "completion_tokens": used * number,
+        "prompt_tokens_details": None,
+        "completion_tokens_details": None,
+    }
+    body: dict[str, Any] = {
+        "id": f"chatcmpl-{question.digest[:16]}",
+        "object": "chat.completion",
+        "created": CREATED,
+        "model": model,
+        "choices": [_choice(i, content, finish, question) for i in range(number)],
+        "service_tier": None,
+        "system_fingerprint": FINGERPRINT,
+        "usage": usage,
+    }
+    nulls = ("prompt_logprobs", "prompt_token_ids", "prompt_text", "kv_transfer_params")
+    return body | dict.fromkeys((*nulls, "ec_transfer_params", "metrics"))
+
+
+def _choice(index: int, content: str, finish: str, question: Question) -> dict[str, Any]:
+    extras = ("refusal", "annotations", "audio", "function_call", "reasoning")
+    logprobs = None
+    if question.fields.get("logprobs"):
+        token = {"token": content[:4], "logprob": -0.1, "bytes": list(content[:4].encode())}
+        logprobs = {"content": [token | {"top_logprobs": [token]}]}
+    return {
+        "index": index,
+        "message": {"role": "assistant", "content": content} | dict.fromkeys(extras),
+        "logprobs": logprobs,
+        "finish_reason": finish,
+        "stop_reason": None,
+        "token_ids": None,
+        "routed_experts": None,
+    }
+
+
+def models(model: str, max_model_len: int) -> dict[str, Any]:
+    """Build the body of /v1/models."""
+    card = {
+        "id": model,
+        "object": "model",
+        "created": CREATED,
+        "owned_by": "stand-in",
+        "root": model,
+        "parent": None,
+        "max_model_len": max_model_len,
+        "permission": [],
+    }
+    return {"object": "list", "data": [card]}
+
+
+def tokenized(raw: bytes, max_model_len: int) -> dict[str, Any]:
+    """Build the body of /tokenize."""
+    count = count_tokens(_decoded(raw).get("messages") or [])
+    return {
+        "count": count,
+        "max_model_len": max_model_len,
+        "tokens": list(range(count)),
+        "token_strs": None,
+    }
