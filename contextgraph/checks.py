@@ -111,6 +111,13 @@ def files_fit(**_kwargs: Any) -> Iterable[CheckMessage]:
             hint=f"CONTEXTGRAPH_CREDIT_POLICY is one of: {', '.join(sorted(POLICIES))}.",
             id="contextgraph.E009",
         )
+    unknown = set(settings.SIGNALS) - {"trace", "embed", "judge"}
+    if unknown:
+        yield Error(
+            f"Unknown signals {sorted(unknown)}.",
+            hint="CONTEXTGRAPH_SIGNALS is a list of: trace, embed, judge.",
+            id="contextgraph.E012",
+        )
     names = {path.parent.name for path in settings.PROMPTS_DIR.glob("*/skill.toml")} | {"default"}
     for name in sorted(names):
         try:

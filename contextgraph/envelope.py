@@ -16,9 +16,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
     AwareDatetime,
@@ -30,6 +29,9 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 SCHEMA_V1 = "contextgraph.run/1"
 """The value of ``schema`` that this module reads and writes."""

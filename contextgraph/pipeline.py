@@ -73,6 +73,13 @@ def reopen(run_id: int, *, now_due: bool = True) -> bool:
     return True
 
 
+def enabled(signal: Signal) -> bool:
+    """Whether a signal is computed here; a judge must be configured too."""
+    if signal not in settings.SIGNALS:
+        return False
+    return signal is not Signal.JUDGE or judge.configured()
+
+
 def _move(run_id: int, old: Run.Status, new: Run.Status) -> bool:
     moved = Run.objects.filter(pk=run_id, status=old).update(status=new, state_changed_at=Now())
     return moved == 1
@@ -82,10 +89,13 @@ def _open_round(run_id: int, signals: tuple[Signal, ...]) -> None:
     """Create the batches of the next scoring round; the chord goes out after the commit."""
     Run.objects.filter(pk=run_id).update(scoring_round=F("scoring_round") + 1)
     run = Run.objects.get(pk=run_id)
-    if Signal.JUDGE in signals and not judge.configured():
-        skipped = batches.pending(Signal.JUDGE, run_id).update(llm_reason=Reason.SKIPPED)
-        logger.info("run.judge_skipped", extra={"run_id": run_id, "rows": skipped})
-        signals = tuple(signal for signal in signals if signal != Signal.JUDGE)
+    for signal in signals:
+        if not enabled(signal):
+            skipped = batches.pending(signal, run_id).update(
+                **{batches.REASON_COLUMN[signal]: Reason.SKIPPED}
+            )
+            logger.info("run.signal_skipped", extra={"run_id": run_id, "rows": skipped})
+    signals = tuple(signal for signal in signals if enabled(signal))
     planned = batches.plan(run, signals)
     ScoreBatch.objects.bulk_create(planned, ignore_conflicts=True)
     transaction.on_commit(partial(_send_chord, run_id, run.scoring_round), robust=True)

@@ -193,6 +193,9 @@ CLAIM_ROOTS = env_list("CONTEXTGRAPH_CLAIM_ROOTS")
 PROMPTS_DIR = Path(env_str("CONTEXTGRAPH_PROMPTS_DIR", str(BASE_DIR / "prompts")))
 CREDIT_POLICY = env_str("CONTEXTGRAPH_CREDIT_POLICY", "adr0019")
 
+# Signals to compute; one that is left out is marked "skipped" on every row.
+SIGNALS = env_list("CONTEXTGRAPH_SIGNALS", "trace,embed,judge")
+
 JUDGE_BASE_URL = env_str("JUDGE_BASE_URL")  # empty: the judge is skipped, and the rows say so
 JUDGE_MODEL = env_str("JUDGE_MODEL")
 JUDGE_API_KEY = env_secret("JUDGE_API_KEY")

@@ -10,6 +10,7 @@ Shaped by: a task that crashed its worker was redelivered for ever; the count wa
 from __future__ import annotations
 
 import logging
+import time
 import uuid
 from datetime import timedelta
 from math import ceil
@@ -44,6 +45,13 @@ FAILED_REASON: Final = {
     Signal.JUDGE: Reason.JUDGE_ERROR,
     Signal.EMBED: Reason.EMBEDDING_ERROR,
     Signal.TRACE: Reason.TRACE_ERROR,
+}
+
+
+REASON_COLUMN: Final = {
+    Signal.JUDGE: "llm_reason",
+    Signal.EMBED: "emb_reason",
+    Signal.TRACE: "trace_reason",
 }
 
 
@@ -101,11 +109,17 @@ def claim(batch_id: int) -> ScoreBatch | None:
     )
     if claimed != 1:
         return None
-    return ScoreBatch.objects.get(pk=batch_id)
+    batch = ScoreBatch.objects.get(pk=batch_id)
+    batch._renewed_at = time.monotonic()  # type: ignore[attr-defined]
+    return batch
 
 
 def renew(batch: ScoreBatch) -> None:
-    """Extend the lease between two steps of work. Raises LeaseLost."""
+    """Extend the lease between two steps of work, once a quarter of it is over. Raises LeaseLost."""
+    renewed_at = getattr(batch, "_renewed_at", None)
+    if renewed_at is not None and time.monotonic() - renewed_at < settings.SCORE_LEASE_S / 4:
+        return
+    batch._renewed_at = time.monotonic()  # type: ignore[attr-defined]
     kept = ScoreBatch.objects.filter(
         pk=batch.pk, state=ScoreBatch.State.LEASED, lease_token=batch.lease_token
     ).update(
@@ -150,8 +164,7 @@ def fail_exhausted(batch: ScoreBatch) -> bool:
     if failed != 1:
         return False
     signal = Signal(batch.signal)
-    column = {Signal.JUDGE: "llm_reason", Signal.EMBED: "emb_reason", Signal.TRACE: "trace_reason"}
-    rows = rows_of(batch).update(**{column[signal]: FAILED_REASON[signal]})
+    rows = rows_of(batch).update(**{REASON_COLUMN[signal]: FAILED_REASON[signal]})
     logger.error("batch.failed", extra={"batch": str(batch), "rows": rows, "reason": reason})
     return True
 

@@ -15,7 +15,15 @@ import pytest
 
 from contextgraph.envelope import RunFooter, RunHeader
 from contextgraph.runlogs import RunLogError, open_run_log
-from tests.contextgraph.runlogs.log_builder import RULE, SCRIPT, TIP, Log, Read, one_attempt
+from tests.contextgraph.runlogs.log_builder import (
+    LONG_TIP,
+    RULE,
+    SCRIPT,
+    TIP,
+    Log,
+    Read,
+    one_attempt,
+)
 
 
 def begun() -> Log:
@@ -75,6 +83,11 @@ def test_a_run_without_any_timestamp_is_refused() -> None:
     log = b'{"event_type": "run_start", "data": {"run_id": "a"}}\n'
     with pytest.raises(RunLogError, match="timestamp"):
         Read(log, skill="hardening")
+
+
+def test_an_identity_that_cannot_be_stored_is_refused_with_its_line() -> None:
+    with pytest.raises(RunLogError, match="line 1: skill"):
+        Read(Log().start(skill=None).rule().whole_attempt(), skill="s" * 501)
 
 
 def test_two_runs_in_one_file_stay_apart() -> None:
@@ -215,6 +228,17 @@ def test_a_late_failure_keeps_its_reason() -> None:
     assert (correction.passed, correction.failure_mode) == (False, "health_failure")
 
 
+@pytest.mark.parametrize(("passed", "also"), [(None, {}), ("yes", {"bad_field": 1})])
+def test_a_late_verdict_that_says_nothing_resolves_nothing(
+    passed: object, also: dict[str, int]
+) -> None:
+    log = begun().attempt().prompt().call().result().evaluate(False, 0.0)
+    log.verdict("deferred_verification")
+    read = Read(log.event("post_deferred_evaluation", rule_id=RULE, passed=passed).end())
+    assert read.corrections == []
+    assert read.hazards == {"deferred_unresolved": 1} | also
+
+
 def test_a_rule_taken_up_again_counts_on() -> None:
     log = begun().whole_attempt(1, passed=False).whole_attempt(2, passed=False)
     log.rule("other").whole_attempt(1, rule_id="other").rule().whole_attempt(1)
@@ -342,3 +366,32 @@ def test_deep_nesting_is_a_bad_line_and_not_a_stack_overflow() -> None:
     deep = b'{"event_type": "skip", "data": {"x": ' + b"[" * 90_000 + b"]" * 90_000 + b"}}\n"
     mild = b'{"event_type": "skip", "data": {"x": ' + b"[" * 100 + b"]" * 100 + b"}}\n"
     assert Read(one_attempt().data() + deep + mild).hazards == {"bad_line": 2}
+
+
+def test_a_log_that_shows_longer_scripts_does_not_cut_at_200() -> None:
+    log = Log().start().rule()
+    log.whole_attempt(1, script="#" * 200, passed=False)
+    log.whole_attempt(2, script="#" * 201, passed=False)
+    log.whole_attempt(3, script="#" * 200)
+    read = Read(log.end())
+    assert [attempt.script_truncated for attempt in read.attempts] == [True, False, False]
+
+
+def test_a_log_that_showed_a_long_tip_whole_shows_all_tips_whole() -> None:
+    shown = {"tip_id": 8, "rank": 1, "text": LONG_TIP}
+    log = Log().start().tip(8, LONG_TIP).tip(9, LONG_TIP + "!").rule()
+    log.whole_attempt(1, tips=[9], passed=False)
+    log.whole_attempt(2, tips=[shown], passed=False)
+    log.whole_attempt(3, tips=[8, 9])
+    read = Read(log.end())
+    seen = [
+        (entry.tip, entry.shown_text, entry.shown_cut)
+        for attempt in read.attempts
+        for entry in attempt.retrievals
+    ]
+    assert seen == [
+        ("9", LONG_TIP[:150], True),
+        ("8", LONG_TIP, False),
+        ("8", None, False),
+        ("9", None, False),
+    ]

@@ -22,7 +22,7 @@ def test_the_derived_stig_run_is_read_whole(shared_data: Path) -> None:
     assert sum(len(attempt.retrievals) for attempt in read.attempts) == 7405
     assert sum(attempt.passed is True for attempt in read.attempts) == 457
     assert all(attempt.script for attempt in read.attempts)
-    assert set(read.hazards) == {"call_without_result", "script_cut", "tip_shown_cut"}
+    assert set(read.hazards) == {"call_without_result"}
 
 
 def test_the_crypto_case_has_one_script_per_run(shared_data: Path) -> None:
