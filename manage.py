@@ -10,8 +10,9 @@ import sys
 def main() -> None:
     """Start what the command needs, then hand over to Django."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "contextgraph.settings")
-    from contextgraph.boot import start_servers_for
     from django.core.management import execute_from_command_line
+
+    from contextgraph.boot import start_servers_for
 
     start_servers_for(sys.argv)
     execute_from_command_line(sys.argv)

@@ -107,7 +107,9 @@ def measure(rows: int, latency_ms: int) -> dict[str, float]:
 
 def main() -> None:
     """Measure both latencies and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=800, help="retrievals a run, a multiple of 5")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()

@@ -26,9 +26,9 @@ def start_servers_for(argv: Sequence[str]) -> None:
     command = argv[1] if len(argv) > 1 else ""
     if command in NEEDS_NO_SERVER or {"--help", "-h"} & set(argv):
         return
-    from django.conf import settings  # noqa: PLC0415 - reading settings makes the state folder
+    from django.conf import settings
 
-    from contextgraph import embedded  # noqa: PLC0415 - only needed from here on
+    from contextgraph import embedded
 
     if not settings.USES_EMBEDDED:
         return

@@ -70,7 +70,8 @@ def ingest_claim(
             try:
                 return ingest_document(
                     log,
-                    name=claim.run_id or path.name,
+                    name=path.name,
+                    run_id=claim.run_id,
                     log_sha256=claim.sha256,
                     format=claim.format,
                     skill=claim.skill,
@@ -90,7 +91,10 @@ def _permitted(uri: str) -> Path:
     if parts.scheme != "file" or parts.netloc not in ("", "localhost") or parts.query:
         cause = f"{uri!r} is not a file:// address of this host"
         raise Refusal(Reason.CLAIM, cause, mend="post the file itself")
-    path = Path(os.path.realpath(unquote(parts.path)))
+    try:
+        path = Path(os.path.realpath(unquote(parts.path)))
+    except ValueError as error:  # a NUL byte
+        raise Refusal(Reason.CLAIM, f"{uri!r} names no file: {error}") from error
     roots = [Path(os.path.realpath(root)) for root in settings.CLAIM_ROOTS]
     if not any(path.is_relative_to(root) for root in roots):
         raise Refusal(
@@ -105,12 +109,13 @@ def _fetch(path: Path, copy: BinaryIO, sha256: str, *, limit: int) -> None:
     try:
         # O_NONBLOCK: opening a fifo must not wait for its writer
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise Refusal(Reason.CLAIM, f"{path} cannot be opened: {error}") from error
-    with open(handle, "rb") as file:  # noqa: PTH123 - the handle is open already
-        facts = os.fstat(handle)
-        if not stat.S_ISREG(facts.st_mode):
-            raise Refusal(Reason.CLAIM, f"{path} is not a file")
+    facts = os.fstat(handle)
+    if not stat.S_ISREG(facts.st_mode):
+        os.close(handle)
+        raise Refusal(Reason.CLAIM, f"{path} is not a file")
+    with os.fdopen(handle, "rb") as file:
         if facts.st_size > limit:
             raise too_large(facts.st_size, limit)
         digest, size = hashlib.sha256(), 0

@@ -6,13 +6,7 @@ in memory; the same file posted twice gives the same messages, which intake stor
 
 Does not guarantee that the run is valid: the consumer decides, and keeps what it refuses.
 
-On the wire, always JSON (``content_type: application/json``), one of:
- - an envelope as it is, ``{"schema": "contextgraph.run/1", ...}``, for senders in any language;
- - ``{"message": "part/1", ...}``: slice ``part`` of ``parts`` of a gzip stream, in base64. The stream
-   holds the log and then, optionally, its side file; ``sections`` gives their lengths in bytes.
-   ``document`` names the whole: sha256 over the gzip stream followed by :func:`options_line`, so that
-   one file posted with other options is another document;
- - ``{"message": "claim/1", ...}``: where the consumer finds the file, and its sha256.
+Three kinds of message, see below; all are JSON, ``content_type: application/json``.
 
 Shaped by: a publish that returned OK for a message of 150 MB which the broker then threw away.
 """
@@ -40,6 +34,14 @@ DEFAULT_QUEUE: Final = "contextgraph.runs"
 MAX_MESSAGE_BYTES: Final = 1024 * 1024
 SLICE_BYTES: Final = 700 * 1024
 """Bytes of a part before base64: 933 KiB after it, which leaves room for the part's header."""
+
+# On the wire, one of:
+#  - an envelope as it is, {"schema": "contextgraph.run/1", ...}, for senders in any language;
+#  - {"message": "part/1", ...}: slice `part` of `parts` of a gzip stream, in base64. The stream holds
+#    the log and then, optionally, its side file; `sections` gives their lengths in bytes. `document`
+#    names the whole: sha256 over the gzip stream followed by options_line(), so that one file posted
+#    with other options is another document;
+#  - {"message": "claim/1", ...}: where the consumer finds the file, and its sha256.
 
 CHUNK: Final = 256 * 1024
 MAX_NAME: Final = 200
@@ -155,27 +157,15 @@ class RunPublisher:
             OSError: a file cannot be read.
             ValueError, TypeError: the mapping is not JSON.
         """
+        options = {"format": format, "skill": skill, "revise": revise}
         with tempfile.TemporaryFile() as spool:
             packed = _pack(document, side_file, spool)
-            line = options_line(format=format, skill=skill, revise=revise, sections=packed.sections)
-            packed.digest.update(line)
-            parts = max(1, -(-packed.size // SLICE_BYTES))
-            header = {
-                "message": "part/1",
-                "document": packed.digest.hexdigest(),
-                "parts": parts,
-                "size": packed.size,
-                "name": packed.name,
-                "format": format,
-                "skill": skill,
-                "revise": revise,
-                "sections": packed.sections,
-            }
+            header = _part_header(packed, options)
             on_wire = sum(self._send(body) for body in _part_messages(header, spool))
         return Receipt(
-            document_sha256=str(header["document"]),
+            document_sha256=header["document"],
             log_sha256=packed.log_sha256,
-            parts=parts,
+            parts=header["parts"],
             size=packed.size,
             bytes_on_wire=on_wire,
         )
@@ -312,6 +302,20 @@ def _sections(
 def _chunks(file: IO[bytes]) -> Iterator[bytes]:
     while chunk := file.read(CHUNK):
         yield chunk
+
+
+def _part_header(packed: _Packed, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What all parts of a document say alike."""
+    packed.digest.update(options_line(**options, sections=packed.sections))
+    return {
+        "message": "part/1",
+        "document": packed.digest.hexdigest(),
+        "parts": max(1, -(-packed.size // SLICE_BYTES)),
+        "size": packed.size,
+        "name": packed.name,
+        **options,
+        "sections": packed.sections,
+    }
 
 
 def _part_messages(header: Mapping[str, Any], spool: IO[bytes]) -> Iterator[dict[str, Any]]:

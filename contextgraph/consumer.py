@@ -25,12 +25,12 @@ from django.db import Error as DatabaseError
 from django.db import close_old_connections
 from kombu.mixins import ConsumerMixin
 
+from contextgraph.celery import app
 from contextgraph.client import intake_queue
 from contextgraph.intake_transport import IntakeConnection
 from contextgraph.outage import database_is_away, wait_for_database
 from contextgraph.refusals import Reason, Refusal
 from contextgraph.rejected import handled_or_refused, reject
-from contextgraph.tasks import dispatch_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,8 +41,8 @@ PREFETCH: Final = 8
 """Messages held unacknowledged: at most 8 MiB of bodies."""
 
 REDELIVER_AFTER_S: Final = 60
-"""Redis only: a killed consumer's messages come back after this long. One that is merely slow meets
-the document's lock and then finds nothing to do."""
+"""Redis only, unless ``settings.INTAKE_REDELIVER_AFTER_S`` says otherwise: a killed consumer's messages
+come back after this long. One that is merely slow meets the lock and then finds nothing to do."""
 
 DRAIN_IDLE_S: Final = 1.5
 RECONNECT: Final = {"interval_start": 0.5, "interval_step": 0.5, "interval_max": 3.0}
@@ -57,8 +57,11 @@ class Stopped(Exception):
 
 
 def announce_dispatch(run_id: int) -> None:
-    """Hint that a run waits for scoring. When it fails, the reaper finds the run."""
-    dispatch_run.delay(run_id)
+    """Hint that a run waits for scoring. When it fails, the reaper finds the run.
+
+    By name: this process stores runs, and need not load what scores them.
+    """
+    app.send_task("contextgraph.dispatch_run", args=(run_id,), ignore_result=True)
 
 
 def transport_options(broker_url: str) -> dict[str, Any]:
@@ -67,7 +70,8 @@ def transport_options(broker_url: str) -> dict[str, Any]:
     if not broker_url.startswith(("redis", "rediss", "sentinel")):
         return {}
     return {
-        "visibility_timeout": REDELIVER_AFTER_S,
+        "visibility_timeout": getattr(settings, "INTAKE_REDELIVER_AFTER_S", REDELIVER_AFTER_S),
+        "unacked_restore_throttle": 1,  # look at every idle second, not at every tenth
         "unacked_key": "contextgraph_intake_unacked",
         "unacked_index_key": "contextgraph_intake_unacked_index",
         "unacked_mutex_key": "contextgraph_intake_unacked_mutex",

@@ -19,7 +19,6 @@ import io
 import json
 import logging
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
 from django.conf import settings
@@ -94,12 +93,14 @@ def ingest_document(
     skill: str = "",
     revise: bool = False,
     side_file: BinaryIO | None = None,
+    run_id: str = "",
     announce: Callable[[int], None] | None = None,
 ) -> list[IngestResult]:
     """Store every run of a seekable *stream*, in order.
 
     Args:
-        name: file name at the sender; the run's id when the log names none.
+        name: file name at the sender.
+        run_id: for logs that do not name their run; else the file name up to its first dot.
         log_sha256: sha256 of the bytes of *stream*.
         skill: for logs that do not name it.
         announce: called with each new run's primary key after the commit.
@@ -110,26 +111,41 @@ def ingest_document(
     """
     if side_file is None and not revise and (known := _known_document(log_sha256, skill)):
         return known
-    chosen = format
+    document = _Document(stream, side_file, format, skill, run_id or id_from_name(name))
+    surveys = survey_runs(document.records())
+    log = LogFacts(name=name, sha256=log_sha256, format=document.format_read)
+    return _store(surveys, document.records, log=log, revise=revise, announce=announce)
 
-    def records() -> Iterator[Record]:
-        nonlocal chosen
-        stream.seek(0)
-        if side_file is not None:
-            side_file.seek(0)
+
+@dataclass(slots=True)
+class _Document:
+    """A seekable log that can be read again from its start."""
+
+    stream: BinaryIO
+    side_file: BinaryIO | None
+    format: str
+    skill: str
+    run_id: str | None
+    format_read: str = ""
+
+    def records(self) -> Iterator[Record]:
+        self.stream.seek(0)
+        if self.side_file is not None:
+            self.side_file.seek(0)
         reader = open_run_log(
-            stream, format=format, side_file=side_file, skill=skill or None, name=name or None
+            self.stream,
+            format=self.format,
+            side_file=self.side_file,
+            skill=self.skill or None,
+            name=self.run_id,
         )
-        chosen = reader.format
+        self.format_read = reader.format + (WITH_SIDE_FILE if self.side_file is not None else "")
         yield from reader.records()
 
-    surveys = survey_runs(records())
-    log = LogFacts(
-        name=name,
-        sha256=log_sha256,
-        format=chosen + (WITH_SIDE_FILE if side_file is not None else ""),
-    )
-    return _store(surveys, records, log=log, revise=revise, announce=announce)
+
+def id_from_name(name: str) -> str | None:
+    """The run id that a file name suggests: ``run-7.jsonl.gz`` is ``run-7``."""
+    return name.split(".", 1)[0] or name or None
 
 
 def ingest_envelope(
@@ -200,9 +216,17 @@ def _store(
                 extra={"run_id": result.run_id, "retrievals": result.retrievals},
             )
             if announce is not None and result.status != "unchanged":
-                # robust: the run is stored, so a broker that is away must not look like a failure
-                transaction.on_commit(partial(announce, result.run_id), robust=True)
+                _after_commit(announce, result.run_id)
     return results
+
+
+def _after_commit(announce: Callable[[int], None], run_id: int) -> None:
+    """Robust: the run is stored by then, so a broker that is away must not look like a failure."""
+
+    def hint() -> None:  # not a partial: Django asks a failed robust hook for its __qualname__
+        announce(run_id)
+
+    transaction.on_commit(hint, robust=True)
 
 
 def _lock_skills(skills: set[str]) -> None:

@@ -154,8 +154,11 @@ def _validated(model: type[M], message: dict[str, Any]) -> M:
 def _envelope(
     message: dict[str, Any], body: bytes, announce: Callable[[int], None] | None
 ) -> tuple[IngestResult, ...]:
+    if "schema" not in message:
+        cause = "neither an envelope (schema) nor one of our messages (message)"
+        raise Refusal(Reason.SCHEMA, cause)
     try:
-        check_version(message.get("schema"))
+        check_version(message["schema"])
         results = ingest_document(
             io.BytesIO(body),
             name="",

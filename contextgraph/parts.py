@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 MAX_PARTS: Final = 100_000
 
-Sha256 = Annotated[str, StringConstraints(pattern=r"\A[0-9a-f]{64}\Z")]
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Size = Annotated[int, Field(ge=0, le=2**40)]
 
 

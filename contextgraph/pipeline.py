@@ -20,12 +20,12 @@ import logging
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from celery import chord, current_app, group
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Exists, F, Max, OuterRef
+from django.db.models import DurationField, Exists, ExpressionWrapper, F, Max, OuterRef
 from django.db.models.functions import Now
 
 from memory.credit import policy_named
@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from memory.querysets import RunQuerySet
 
 logger = logging.getLogger(__name__)
+
+RESEND_PATIENCE: Final = 15
+"""Times REDISPATCH_AFTER_S: the longest pause between two messages for a batch nobody works on."""
 
 MACHINE_SIGNALS = (Signal.TRACE, Signal.EMBED, Signal.JUDGE)
 
@@ -218,18 +221,34 @@ def _reap_batches(run_id: int, done: Reaped, *, inline: bool, silent: float) -> 
     rows = ScoreBatch.objects.filter(run_id=run_id, state__in=ScoreBatch.OPEN)
     quiet_since = Now() - timedelta(seconds=silent)
     last = ScoreBatch.objects.filter(run_id=run_id).aggregate(last=Max("changed_at"))["last"]
+    rows = rows.annotate(
+        unsent_for=ExpressionWrapper(Now() - F("sent_at"), DurationField()),
+        sent_after=ExpressionWrapper(F("sent_at") - F("changed_at"), DurationField()),
+    )
     expired = rows.filter(state="leased", leased_until__lt=Now())
     waiting = rows.filter(state="new", sent_at__lte=quiet_since)
     # a batch queued behind others is not lost: only a run that stands still is helped
-    stands_still = last is not None and ScoreBatch.objects.filter(
-        run_id=run_id, changed_at=last, changed_at__lte=quiet_since
-    ).exists()
+    stands_still = (
+        last is not None
+        and ScoreBatch.objects.filter(
+            run_id=run_id, changed_at=last, changed_at__lte=quiet_since
+        ).exists()
+    )
     candidates: Sequence[ScoreBatch] = [*expired, *(waiting if stands_still or inline else ())]
     for batch in candidates:
         if batches.fail_exhausted(batch):
             done.failed.append(batch.pk)
-        elif _send_again(batch, inline=inline):
+        elif (inline or _is_due(batch, silent)) and _send_again(batch, inline=inline):
             done.resent.append(batch.pk)
+
+
+def _is_due(batch: Any, silent: float) -> bool:
+    """Whether a batch may be sent again: after twice as long each time nothing comes of it.
+
+    A worker that is away for a day must not find a message from every sweep of that day.
+    """
+    patience: float = min(max(silent, batch.sent_after.total_seconds()), RESEND_PATIENCE * silent)
+    return bool(batch.unsent_for.total_seconds() >= patience)
 
 
 def _send_again(batch: ScoreBatch, *, inline: bool) -> bool:
@@ -240,7 +259,7 @@ def _send_again(batch: ScoreBatch, *, inline: bool) -> bool:
         return True
     try:
         TASK_OF[batch.signal].apply_async((batch.pk,))
-    except Exception:  # noqa: BLE001 - see _send_chord
+    except Exception:  # see _send_chord
         logger.warning("batch.publish_failed", extra={"batch_id": batch.pk}, exc_info=True)
         return False
     return True

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from memory.models import Run
+    from memory.models import Attempt, Retrieval, Run, Tip
 
 
 class UnknownRun(LookupError):
@@ -63,7 +63,7 @@ class RunQuerySet(models.QuerySet["Run"]):
         return found[0]
 
 
-class TipQuerySet(models.QuerySet["models.Model"]):
+class TipQuerySet(models.QuerySet["Tip"]):
     """Which tips?"""
 
     def active(self) -> Self:
@@ -71,7 +71,7 @@ class TipQuerySet(models.QuerySet["models.Model"]):
         return self.filter(retired_at__isnull=True)
 
 
-class AttemptQuerySet(models.QuerySet["models.Model"]):
+class AttemptQuerySet(models.QuerySet["Attempt"]):
     """Which attempts?"""
 
     def judgeable(self) -> Self:
@@ -79,7 +79,7 @@ class AttemptQuerySet(models.QuerySet["models.Model"]):
         return self.filter(script__isnull=False, script_truncated=False)
 
 
-class RetrievalQuerySet(models.QuerySet["models.Model"]):
+class RetrievalQuerySet(models.QuerySet["Retrieval"]):
     """Which retrievals?"""
 
     def counted(self) -> Self:

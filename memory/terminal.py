@@ -12,13 +12,14 @@ obeys whatever is printed to it.
 from __future__ import annotations
 
 import unicodedata
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final, cast
 
 from rich.console import Console
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from typing import IO
+    from collections.abc import Iterable
+    from io import TextIOBase
 
     from rich.console import RenderableType
 
@@ -55,13 +56,15 @@ def plain(text: object, style: str = "", *, limit: int | None = None) -> Text:
     return Text(visible(text, limit=limit), style=style)
 
 
-def console_for(stream: IO[str]) -> Console:
+def console_for(stream: TextIOBase) -> Console:
     """A console on *stream*, for a command's ``self.stdout``. Colour only on a terminal."""
     width = None if stream.isatty() else PIPE_WIDTH
-    return Console(file=stream, width=width, markup=False, emoji=False, highlight=False)
+    return Console(
+        file=cast("IO[str]", stream), width=width, markup=False, emoji=False, highlight=False
+    )
 
 
-def print_all(stream: IO[str], parts: list[RenderableType]) -> None:
+def print_all(stream: TextIOBase, parts: Iterable[RenderableType]) -> None:
     """Print *parts* one below the other."""
     console = console_for(stream)
     for part in parts:

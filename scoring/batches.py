@@ -27,9 +27,8 @@ from scoring.models import ScoreBatch, Signal
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from django.db import models
-
     from memory.models import Run
+    from memory.querysets import RetrievalQuerySet
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +58,7 @@ class LeaseLost(RuntimeError):
     """Another worker holds the batch now; stop without writing."""
 
 
-def pending(signal: Signal, run_id: int) -> models.QuerySet[Retrieval]:
+def pending(signal: Signal, run_id: int) -> RetrievalQuerySet:
     """The rows of a run that still lack *signal* and have no reason for it, in id order."""
     rows = Retrieval.objects.filter(run_id=run_id)
     narrowed = {
@@ -169,7 +168,7 @@ def fail_exhausted(batch: ScoreBatch) -> bool:
     return True
 
 
-def rows_of(batch: ScoreBatch) -> models.QuerySet[Retrieval]:
+def rows_of(batch: ScoreBatch) -> RetrievalQuerySet:
     """The rows of a batch that still lack its signal."""
     return pending(Signal(batch.signal), batch.run_id).filter(
         pk__gte=batch.first_id, pk__lte=batch.last_id

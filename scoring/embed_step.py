@@ -1,6 +1,6 @@
 """Embedding step of a batch: rows -> cached vectors -> two cosines per row.
 
-Guarantees: a distinct text is encoded once per set of weights, across batches and runs; torch is only
+Guarantees: a distinct text is encoded once per encoder, across batches and runs; torch is only
 imported when a text is really new; a text that cannot be encoded leaves NULL with a reason and does
 not disturb the others. Not guaranteed: that two workers never encode the same new text at once (both
 results are equal, the second insert is a no-op).
@@ -11,6 +11,7 @@ Shaped by: deduplication being the only big lever (7x on a run whose retries sha
 from __future__ import annotations
 
 import hashlib
+import logging
 from typing import TYPE_CHECKING, Final
 
 from django.conf import settings
@@ -20,9 +21,10 @@ from django.utils import timezone
 from memory.models import Attempt, Retrieval
 from memory.reasons import Reason
 from scoring import batches
-from scoring.embedding import UnencodableText, load_encoder
+from scoring.embedding import RECIPE, UnencodableText, load_encoder
 from scoring.models import TextEmbedding
 from scoring.vectors import (
+    EmbeddingError,
     NonFinite,
     TextVector,
     chunks_from_bytes,
@@ -38,9 +40,13 @@ if TYPE_CHECKING:
 
     from scoring.models import ScoreBatch
 
+logger = logging.getLogger(__name__)
+
 ENCODE_AT_ONCE: Final = 96
 """Texts encoded between two lease renewals: about 10 s on two slow cores."""
 WRITE_AT_ONCE: Final = 500
+ENCODER_SHA256: Final = hashlib.sha256(f"{WEIGHTS_SHA256}/{RECIPE}".encode()).hexdigest()
+"""Cache key beside the text: other weights or another way to cut chunks is another vector."""
 
 
 def score(batch: ScoreBatch) -> int:
@@ -71,12 +77,8 @@ def _distinct(rows: Iterable[Retrieval], scripts: Mapping[int, str | None]) -> s
 
 def vectors_of(texts: Mapping[str, str], batch: ScoreBatch) -> dict[str, TextVector]:
     """Vectors by content hash, from the cache or computed; texts without a vector are left out."""
-    found = {
-        row.text_sha256: _from_row(row)
-        for row in TextEmbedding.objects.filter(
-            text_sha256__in=list(texts), weights_sha256=WEIGHTS_SHA256
-        )
-    }
+    rows = TextEmbedding.objects.filter(text_sha256__in=list(texts), encoder_sha256=ENCODER_SHA256)
+    found = {row.text_sha256: vector for row in rows if (vector := _from_row(row)) is not None}
     missing = sorted((text for sha, text in texts.items() if sha not in found), key=len)
     for start in range(0, len(missing), ENCODE_AT_ONCE):
         for vector in _encode(missing[start : start + ENCODE_AT_ONCE]):
@@ -100,7 +102,7 @@ def _encode(texts: list[str]) -> list[TextVector]:
         [
             TextEmbedding(
                 text_sha256=vector.sha256,
-                weights_sha256=WEIGHTS_SHA256,
+                encoder_sha256=ENCODER_SHA256,
                 vector=to_bytes(vector.vector),
                 chunks=to_bytes(vector.chunks) if vector.truncated else b"",
                 tokens=vector.tokens,
@@ -108,14 +110,21 @@ def _encode(texts: list[str]) -> list[TextVector]:
             )
             for vector in vectors
         ],
-        ignore_conflicts=True,
+        update_conflicts=True,  # a damaged row is replaced, not kept
+        unique_fields=["text_sha256", "encoder_sha256"],
+        update_fields=["vector", "chunks", "tokens", "truncated"],
     )
     return vectors
 
 
-def _from_row(row: TextEmbedding) -> TextVector:
-    vector = from_bytes(bytes(row.vector))
-    chunks = chunks_from_bytes(bytes(row.chunks)) if row.chunks else vector[None, :]
+def _from_row(row: TextEmbedding) -> TextVector | None:
+    """The cached vector; None when the row is damaged, so that the text is encoded again."""
+    try:
+        vector = from_bytes(bytes(row.vector))
+        chunks = chunks_from_bytes(bytes(row.chunks)) if row.chunks else vector[None, :]
+    except EmbeddingError:
+        logger.warning("embedding.damaged_cache_row", extra={"text_sha256": row.text_sha256})
+        return None
     return TextVector(
         sha256=row.text_sha256,
         vector=vector,
@@ -144,7 +153,8 @@ def _fill(row: Retrieval, vectors: Mapping[str, TextVector], *, script: str) -> 
 
 def _write(rows: Iterable[Retrieval]) -> None:
     now = timezone.now()
-    decided, refused = [], []
+    decided: list[Retrieval] = []
+    refused: list[Retrieval] = []
     for row in rows:
         row.tip_followed_computed_at = now
         (refused if row.emb_reason else decided).append(row)

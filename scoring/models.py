@@ -2,7 +2,7 @@
 
 Guarantees: a batch is worked on by one holder at a time (lease), is tried a bounded number of times,
 and always ends in DONE or FAILED; a judgement is appended, never edited; a text is embedded once per
-set of weights. Does not guarantee at most one judge call per row: a worker killed between the call
+encoder. Does not guarantee at most one judge call per row: a worker killed between the call
 and the commit pays twice.
 
 Shaped by: an all-or-nothing write at the end of a nineteen-minute pass, lost to one stray brace.
@@ -125,10 +125,10 @@ class Judgement(models.Model):
 
 
 class TextEmbedding(models.Model):
-    """Vectors of one distinct text under one set of weights; 1.5 kB for a short text."""
+    """Vectors of one distinct text under one encoder (weights and recipe); 1.5 kB for a short text."""
 
     text_sha256 = models.CharField(max_length=64)
-    weights_sha256 = models.CharField(max_length=64)
+    encoder_sha256 = models.CharField(max_length=64, help_text="of weights and chunking recipe")
     vector = models.BinaryField(help_text="float32 little endian, 384")
     chunks = models.BinaryField(help_text="float32 little endian, n x 384; empty: same as vector")
     tokens = models.PositiveIntegerField()
@@ -139,7 +139,7 @@ class TextEmbedding(models.Model):
         constraints: ClassVar[list[Any]] = [
             # cache key; two workers that embed the same text both succeed
             models.UniqueConstraint(
-                fields=["text_sha256", "weights_sha256"], name="text_embedding_once"
+                fields=["text_sha256", "encoder_sha256"], name="text_embedding_once"
             ),
         ]
 

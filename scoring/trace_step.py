@@ -29,7 +29,9 @@ EVIDENCE_AT_MOST: Final = 20
 
 def score(batch: ScoreBatch) -> int:
     """Fill tip_followed_trace and its companions for the open rows of *batch*; returns their number."""
-    rows = list(batches.rows_of(batch).only("pk", "skill", "attempt_id", "shown_text", "trace_tries"))
+    rows = list(
+        batches.rows_of(batch).only("pk", "skill", "attempt_id", "shown_text", "trace_tries")
+    )
     scripts = dict(
         Attempt.objects.filter(pk__in={row.attempt_id for row in rows}).values_list("pk", "script")
     )

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 DATABASE = "contextgraph"
 SUPERUSER = "postgres"
 PORT = 5432  # names the socket file; nothing listens on TCP
+_REQUEST_SECONDS = 2
+_DATABASE_SECONDS = 30
 _STOP_SECONDS = 30.0
 _ORPHAN_SECONDS = 5.0
 _INITDB_SECONDS = 60
@@ -78,7 +80,7 @@ class Postgres:
         query = "SELECT 1 FROM pg_database WHERE datname = %s"
         statement = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE))
         try:
-            with self._connect("postgres") as connection:
+            with self._connect("postgres", limit_seconds=_DATABASE_SECONDS) as connection:
                 if connection.execute(query, [DATABASE]).fetchone() is None:
                     connection.execute(statement)
         except psycopg.Error as error:
@@ -136,14 +138,16 @@ class Postgres:
             self.halt(process)
         return self._end_orphans() or process is not None
 
-    def _connect(self, database: str) -> psycopg.Connection[tuple[object, ...]]:
+    def _connect(
+        self, database: str, *, limit_seconds: int = _REQUEST_SECONDS
+    ) -> psycopg.Connection[tuple[object, ...]]:
         # Each parameter is given, so that PG* variables of the environment change nothing.
         return psycopg.connect(
             host=str(self.location.socket_dir),
             port=PORT,
             user=SUPERUSER,
             dbname=database,
-            connect_timeout=2,
+            connect_timeout=limit_seconds,
             sslmode="disable",
             gssencmode="disable",
             target_session_attrs="any",

@@ -72,6 +72,8 @@ def bring_up(server: Server, *, durable: bool, limit_seconds: float = START_LIMI
         process = server.main_process()
         if process is None:
             process = server.launch(durable=durable)
+            if early_exits == 0:  # the first launch makes the data: that is not the start's time
+                deadline = time.monotonic() + limit_seconds
         if _wait_for_answer(server, process, deadline):
             return
         if processes.is_alive(process):

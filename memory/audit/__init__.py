@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from memory.audit.cohorts import Cohorts, cohorts
 from memory.audit.outcomes import Outcomes, outcome_distribution
-from memory.audit.plain import plain_data
+from memory.audit.plain import fields_as_data
 from memory.audit.pool import RunActivity, TipPool, run_activity, tip_pool
 from memory.audit.scope import Scope, ScopeError
 from memory.audit.suspects import StaleTip, Suspect, stale_tips, suspects
@@ -58,7 +58,7 @@ class AuditReport:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data for JSON: numbers rounded to six places, times in ISO 8601."""
-        return {"version": REPORT_VERSION, **plain_data(self)}
+        return {"version": REPORT_VERSION, **fields_as_data(self)}
 
 
 def audit(

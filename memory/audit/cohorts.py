@@ -19,8 +19,6 @@ from memory.models import Retrieval
 from memory.tallies import EMPTY, Tally, pooled, tally_aggregates, tally_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from memory.audit.scope import Scope
     from memory.credit import Policy
 
@@ -65,7 +63,7 @@ def cohorts(scope: Scope, policy: Policy, *, limit: int) -> Cohorts:
 def _first_runs(scope: Scope) -> dict[int, tuple[str, str]]:
     """Per tip in scope: start (ISO 8601) and external id of the run that retrieved it first."""
     history = Retrieval.objects.counted().filter(tip__in=scope.tips().values("pk"))
-    first: Iterator[dict[str, Any]] = (
+    first = (
         history.order_by("tip_id", "run__started_at", "run_id")
         .distinct("tip_id")
         .values("tip_id", started=F("run__started_at"), external_id=F("run__external_id"))

@@ -35,7 +35,7 @@ BIMODAL_SIDE: Final = 0.20
 EASY_MIN_RULES: Final = 5
 EASY_WINS: Final = 0.95
 EASY_FOLLOWED: Final = 0.25
-"""Suspiciously easy: at least this share of first tries wins, while at most that share of tips is followed."""
+"""Suspiciously easy: first tries win at least this often, and tips are followed at most that often."""
 
 BUCKETS: Final = {
     "strong": Q(outcome_value__gt=STRONG_ABOVE),
@@ -122,7 +122,7 @@ def _easy_categories(scope: Scope) -> tuple[EasyCategory, ...]:
         .filter(number=1, outcome_value__isnull=False)
         .values("skill", "category")
         .annotate(n=Count("pk"), wins=Count("pk", filter=Q(outcome_value__gt=SUCCESS_ABOVE)))
-        .filter(n__gte=EASY_MIN_RULES, wins__gte=EASY_WINS * 1.0 * Count("pk"))
+        .filter(n__gte=EASY_MIN_RULES)
         .order_by("skill", "category")
     )
     following = {
@@ -136,7 +136,8 @@ def _easy_categories(scope: Scope) -> tuple[EasyCategory, ...]:
     found = []
     for row in tries:
         rate = following.get((row["skill"], row["category"]), Rate(0, 0))
-        if rate.n >= EASY_MIN_RULES and rate.hits <= EASY_FOLLOWED * rate.n:
+        won = row["wins"] >= EASY_WINS * row["n"]
+        if won and rate.n >= EASY_MIN_RULES and rate.hits <= EASY_FOLLOWED * rate.n:
             found.append(
                 EasyCategory(
                     skill=row["skill"],

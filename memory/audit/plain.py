@@ -32,15 +32,15 @@ def plain_data(value: Any) -> Any:
         return {str(key): plain_data(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain_data(item) for item in value]
+    if hasattr(value, "as_dict"):
+        return plain_data(value.as_dict())
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _record(value)
+        return fields_as_data(value)
     msg = f"a report cannot hold {type(value).__name__}"
     raise TypeError(msg)
 
 
-def _record(value: Any) -> Any:
-    as_dict = getattr(value, "as_dict", None)
-    if as_dict is not None and not hasattr(value, "generated_at"):
-        return plain_data(as_dict())
-    fields = dataclasses.fields(value)
-    return {field.name: plain_data(getattr(value, field.name)) for field in fields}
+def fields_as_data(record: Any) -> dict[str, Any]:
+    """The fields of a dataclass instance, by name."""
+    fields = dataclasses.fields(record)
+    return {field.name: plain_data(getattr(record, field.name)) for field in fields}

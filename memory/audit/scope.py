@@ -17,9 +17,7 @@ from django.db.models import Exists, OuterRef
 from memory.models import Attempt, Retrieval, Run, Tip
 
 if TYPE_CHECKING:
-    from django.db.models import QuerySet
-
-    from memory.querysets import RetrievalQuerySet
+    from memory.querysets import AttemptQuerySet, RetrievalQuerySet, RunQuerySet, TipQuerySet
 
 
 class ScopeError(ValueError):
@@ -50,16 +48,16 @@ class Scope:
         """Counted retrievals, in no order."""
         return Retrieval.objects.counted().filter(**self._filters("run")).order_by()
 
-    def attempts(self) -> QuerySet[Attempt]:
+    def attempts(self) -> AttemptQuerySet:
         """Attempts of current revisions, in no order."""
         current = Attempt.objects.filter(run__superseded_at__isnull=True)
         return current.filter(**self._filters("run")).order_by()
 
-    def runs(self) -> QuerySet[Run]:
+    def runs(self) -> RunQuerySet:
         """Current revisions, latest first."""
         return Run.objects.current().filter(**self._filters("pk")).order_by("-started_at", "-pk")
 
-    def tips(self) -> QuerySet[Tip]:
+    def tips(self) -> TipQuerySet:
         """Tips of the skill; with a run, those that were retrieved in it."""
         if self.run is None:
             return Tip.objects.filter(**self._filters("run")).order_by()

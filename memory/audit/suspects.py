@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from django.db.models import Avg, Count, F, FloatField, Window
@@ -25,6 +26,8 @@ from memory.rates import Rate, rounded
 from memory.tallies import GRADED, PRESENT, Tally, exact, tally_aggregates, tally_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from memory.audit.scope import Scope
     from memory.credit import Policy
 
@@ -66,7 +69,7 @@ class Suspect:
 
 
 def suspects(scope: Scope, policy: Policy, *, limit: int) -> tuple[list[Suspect], list[Suspect]]:
-    """The *limit* worst misleading tips and lucky neighbours; four queries."""
+    """The *limit* worst misleading tips and lucky neighbours; five queries."""
     rows = scope.retrievals().values("tip_id").annotate(**tally_aggregates(policy))
     worst: dict[Quadrant, list[_Ranked]] = {which: [] for which in SUSPECT}
     for row in rows.iterator():
@@ -74,16 +77,17 @@ def suspects(scope: Scope, policy: Policy, *, limit: int) -> tuple[list[Suspect]
         for which in SUSPECT:
             if tally.quadrants[which]:
                 _keep(worst[which], _rank(which, tally, row["tip_id"]), limit)
-    tips = Tip.objects.in_bulk({ranked.tip_id for kept in worst.values() for ranked in kept})
-    misleading, lucky = (
-        [
-            _suspect(which, ranked, tips[ranked.tip_id], evidence.get(ranked.tip_id, []))
-            for ranked in sorted(worst[which], reverse=True)
-        ]
-        for which in SUSPECT
-        for evidence in [_evidence(scope, which, [ranked.tip_id for ranked in worst[which]])]
-    )
+    misleading, lucky = (_suspects(scope, which, worst[which]) for which in SUSPECT)
     return misleading, lucky
+
+
+def _suspects(scope: Scope, which: Quadrant, kept: list[_Ranked]) -> list[Suspect]:
+    tips = Tip.objects.in_bulk([ranked.tip_id for ranked in kept])
+    evidence = _evidence(scope, which, list(tips))
+    return [
+        _suspect(which, ranked, tips[ranked.tip_id], evidence.get(ranked.tip_id, []))
+        for ranked in sorted(kept, reverse=True)
+    ]
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -164,7 +168,7 @@ def _evidence(scope: Scope, which: Quadrant, tips: list[int]) -> dict[int, list[
             run=run,
             rule_id=rule_id,
             attempt=number,
-            outcome_value=value,
+            outcome_value=value or 0.0,  # never NULL: a quadrant has an outcome
             source=source,
         )
         found.setdefault(tip_id, []).append(one)
@@ -173,10 +177,10 @@ def _evidence(scope: Scope, which: Quadrant, tips: list[int]) -> dict[int, list[
 
 # --- Section 6 ------------------------------------------------------------------------------------
 
-STALE_SOURCE: Final = 0.5
+STALE_SOURCE: Final = Decimal("0.5")
 STALE_RETRIEVALS: Final = 5
 STALE_OUTCOME: Final = 0.1
-"""Born of an outcome worth more than this; shown and graded at least this often; on average worth less."""
+"""Born of an outcome worth more than the first, graded at least so often, on average below the last."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -196,7 +200,10 @@ class StaleTip:
 
 def stale_tips(scope: Scope, *, limit: int) -> list[StaleTip]:
     """Worst average outcome first, then most retrievals; one query."""
-    source = F("tip__outcome_at_source_value") * F("tip__outcome_at_source_confidence")
+    # in decimals: a product of two tiny floats is an error to Postgres, not zero
+    source = exact(F("tip__outcome_at_source_value")) * exact(
+        F("tip__outcome_at_source_confidence")
+    )
     rows = (
         scope.retrievals()
         .filter(PRESENT & GRADED, tip__retired_at__isnull=True)
@@ -207,12 +214,12 @@ def stale_tips(scope: Scope, *, limit: int) -> list[StaleTip]:
         .filter(n__gte=STALE_RETRIEVALS, average__lt=STALE_OUTCOME)
         .order_by("average", "-n", "tip_id")[:limit]
     )
-    found: list[dict[str, Any]] = list(rows)
+    found = list(rows)
     tips = Tip.objects.in_bulk([row["tip_id"] for row in found])
     return [_stale(tips[row["tip_id"]], row) for row in found]
 
 
-def _stale(tip: Tip, row: dict[str, Any]) -> StaleTip:
+def _stale(tip: Tip, row: Mapping[str, Any]) -> StaleTip:
     return StaleTip(
         tip_id=tip.pk,
         tip=tip.external_id,

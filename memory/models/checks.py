@@ -11,7 +11,7 @@ GRADE_MIN, GRADE_MAX = -1.0, 1.0
 
 
 def within(field: str, low: float, high: float) -> Q:
-    """A CHECK condition: NULL or in [low, high]. In Postgres NaN sorts above every number, so it fails."""
+    """A CHECK condition: NULL or in [low, high]."""
     return Q(**{f"{field}__isnull": True}) | Q(**{f"{field}__gte": low, f"{field}__lte": high})
 
 

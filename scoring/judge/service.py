@@ -235,6 +235,6 @@ def _leave_for_later(batch: ScoreBatch) -> None:
 
 def retry_delay(tries: int, *, asked_for: float | None = None) -> float:
     """Seconds until a failed row is asked again: doubled each time, jittered, never sooner than asked."""
-    longest = settings.JUDGE_RETRY_AFTER_S * 2 ** (tries - 1)
+    longest: float = settings.JUDGE_RETRY_AFTER_S * 2 ** (tries - 1)
     jittered = longest * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load, guards nothing
     return max(jittered, asked_for or 0.0)

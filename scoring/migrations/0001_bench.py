@@ -24,7 +24,10 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("text_sha256", models.CharField(max_length=64)),
-                ("weights_sha256", models.CharField(max_length=64)),
+                (
+                    "encoder_sha256",
+                    models.CharField(help_text="of weights and chunking recipe", max_length=64),
+                ),
                 ("vector", models.BinaryField(help_text="float32 little endian, 384")),
                 (
                     "chunks",
@@ -39,7 +42,7 @@ class Migration(migrations.Migration):
             options={
                 "constraints": [
                     models.UniqueConstraint(
-                        fields=("text_sha256", "weights_sha256"), name="text_embedding_once"
+                        fields=("text_sha256", "encoder_sha256"), name="text_embedding_once"
                     )
                 ],
             },

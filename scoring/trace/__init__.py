@@ -12,8 +12,9 @@ near to the tip as the one that obeys.
 
 from __future__ import annotations
 
-from scoring.trace.clauses import ParsedTip, Requirement, parse_tip
+from scoring.trace.clauses import ParsedTip, parse_tip
 from scoring.trace.compare import FOLLOWED_FROM, TRACE_VERSION, compare, trace
+from scoring.trace.requirements import Requirement
 from scoring.trace.results import Evidence, TraceResult, Verdict
 from scoring.trace.shell import ParsedScript, parse_script
 from scoring.trace.vocabulary import ActionVocabulary, VocabularyError

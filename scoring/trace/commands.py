@@ -13,19 +13,17 @@ Shaped by scripts in which the same change hides behind `find … -exec chgrp`, 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from scoring.trace.actions import UNKNOWN, Action, ActionKind, base_name, unit_name
+from scoring.trace.invocation import Effect, Invocation, unwrapped, write_actions
 from scoring.trace.stream_edit import literal_substitution, sed_edits
 from scoring.trace.texts import echo_text, printf_text
-from scoring.trace.vocabulary import ActionVocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 _NESTING: Final = 3
-_ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
-_DURATION: Final = re.compile(r"\d+(\.\d+)?[smhd]?")
-_VALUE_OPTIONS: Final = ("-u", "-g", "-n", "-s", "-k")
 _SERVICE_VERBS: Final = (
     "enable", "disable", "start", "stop", "restart", "reload", "mask", "unmask", "try-restart",
     "reload-or-restart", "preset", "reenable", "isolate", "set-default", "condrestart",
@@ -35,46 +33,6 @@ _PACKAGE_VERBS: Final = (
     "install", "reinstall", "remove", "erase", "purge", "autoremove", "update", "upgrade",
     "localinstall", "groupinstall", "in", "rm", "downgrade",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Invocation:
-    """One expanded command line: program and arguments, what it reads, and where it stands."""
-
-    argv: tuple[str, ...]
-    stdin: tuple[str, ...]
-    line: int
-    vocabulary: ActionVocabulary
-    depth: int = 0
-
-    def nested(self, argv: Sequence[str]) -> Invocation:
-        return Invocation(
-            argv=tuple(argv),
-            stdin=self.stdin,
-            line=self.line,
-            vocabulary=self.vocabulary,
-            depth=self.depth + 1,
-        )
-
-    @property
-    def args(self) -> tuple[str, ...]:
-        return self.argv[1:]
-
-    @property
-    def operands(self) -> tuple[str, ...]:
-        return tuple(arg for arg in self.argv[1:] if not arg.startswith("-") and arg)
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        return tuple(arg for arg in self.argv[1:] if arg.startswith("-"))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Effect:
-    """Actions in order, and the texts that standard output may hold."""
-
-    actions: tuple[Action, ...] = ()
-    outputs: tuple[str, ...] = ()
 
 
 def perform(call: Invocation) -> Effect:
@@ -96,42 +54,6 @@ def perform(call: Invocation) -> Effect:
         handler = _package
     effect = handler(call) if handler else Effect(outputs=(UNKNOWN,))
     return Effect(actions=(plain, *effect.actions), outputs=effect.outputs)
-
-
-def unwrapped(argv: tuple[str, ...], vocabulary: ActionVocabulary) -> tuple[str, ...]:
-    """Drop leading assignments and wrappers such as `sudo -u root` or `timeout 5`."""
-    index = 0
-    while index < len(argv):
-        word = argv[index]
-        if _ASSIGNMENT.match(word):
-            index += 1
-            continue
-        name = base_name(word)
-        if name not in vocabulary.wrappers or index + 1 >= len(argv):
-            break
-        index += 1
-        while index < len(argv) and argv[index].startswith("-"):
-            index += 2 if argv[index] in _VALUE_OPTIONS else 1
-        if name == "timeout" and index < len(argv) and _DURATION.fullmatch(argv[index]):
-            index += 1
-    return argv[index:]
-
-
-def write_actions(
-    path: str, texts: Sequence[str], *, line: int, verb: str = "writes"
-) -> tuple[Action, ...]:
-    """Return one WRITE action for every non-empty line of the texts that go into a file."""
-    if not path or (path.startswith("/dev/") and path != "/dev/shm"):  # noqa: S108  a mount point, named not used
-        return ()
-    actions = [
-        Action(kind=ActionKind.WRITE, target=path, verb=verb, text=row.strip(), line=line)
-        for text in texts
-        for row in text.split("\n")[:400]
-        if row.strip()
-    ]
-    if not actions:
-        return (Action(kind=ActionKind.CREATE, target=path, verb="creates", line=line),)
-    return tuple(actions)
 
 
 def _systemctl(call: Invocation) -> Effect:
@@ -186,17 +108,18 @@ def _sed(call: Invocation) -> Effect:
     actions: list[Action] = []
     for path in files or (UNKNOWN,):
         for edit in edits:
-            if edit.removed and not edit.written:
+            gone = " ".join(edit.vanished())
+            if gone:
                 actions.append(
                     Action(
                         kind=ActionKind.ERASE,
                         target=path,
                         verb="removes",
-                        text=edit.removed,
+                        text=gone,
                         line=call.line,
                     )
                 )
-            elif edit.written:
+            if edit.written:
                 actions.extend(write_actions(path, [edit.written], line=call.line, verb="edits"))
     return Effect(actions=tuple(actions))
 
@@ -227,9 +150,7 @@ def _sed_arguments(call: Invocation) -> tuple[bool, bool, list[str], tuple[str, 
     return in_place, extended, programs, tuple(files)
 
 
-def _filtered(
-    call: Invocation, programs: Sequence[str], files: Sequence[str]
-) -> tuple[str, ...]:
+def _filtered(call: Invocation, programs: Sequence[str], files: Sequence[str]) -> tuple[str, ...]:
     if files or not call.stdin or len(programs) != 1:
         return (UNKNOWN,)
     results = [(text, literal_substitution(programs[0], text)) for text in call.stdin]

@@ -16,13 +16,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from scoring.trace.actions import Action, ActionKind
-from scoring.trace.clauses import PRINCIPAL, ParsedTip, Requirement, parse_tip
-from scoring.trace.matching import NOTHING, Match, match_action, match_words
+from scoring.trace.actions import UNKNOWN, Action, ActionKind
+from scoring.trace.clauses import ParsedTip, parse_tip
+from scoring.trace.matching import NOTHING, Match, match_action
 from scoring.trace.prose import Polarity
+from scoring.trace.requirements import PRINCIPAL, Requirement
 from scoring.trace.results import Evidence, TraceResult, Verdict
 from scoring.trace.shell import ParsedScript, parse_script
 from scoring.trace.vocabulary import ActionVocabulary
+from scoring.trace.word_matching import match_words
 
 TRACE_VERSION: Final = "1"
 FOLLOWED_FROM: Final = 0.55
@@ -83,9 +85,7 @@ def _decide(
     if any(match.note in _AMISS for item, match in prescribed if item.weight >= PRINCIPAL):
         # One part right and another done wrongly is not what the tip asked for.
         score = min(score, HALF_RIGHT)
-    opposed = any(
-        match.opposed for item, match in prescribed if item.weight >= PRINCIPAL
-    )
+    opposed = any(match.opposed for item, match in prescribed if item.weight >= PRINCIPAL)
     if broken >= FORBIDDEN_FROM:
         # Advice and its opposite in one script: half followed at best.
         score = min(score * 0.5, 1.0) if score >= FOLLOWED_FROM else score * FORBIDDEN_CEILING
@@ -112,7 +112,7 @@ def _combined(prescribed: list[tuple[Requirement, Match]]) -> float:
 def _match(item: Requirement, tip: ParsedTip, script: ParsedScript) -> Match:
     if item.action is None:
         warned = item.polarity is Polarity.FORBIDS
-        match = match_words(item.words, item.paths, script.actions, removal_counts=warned)
+        match = match_words(item.words, item.paths, script.actions, warned=warned)
         single = len(item.words) == 1 and item.polarity is Polarity.PRESCRIBES
         if single and item.subjects and not script.mentions(item.subjects):
             # One option on "NFS file systems" is not met by a script that has no NFS in it.
@@ -135,7 +135,7 @@ def _evidence(item: Requirement, match: Match) -> Evidence:
     return Evidence(
         clause=clause,
         term=item.term,
-        kind=kind,
+        kind=seen.kind.value if found and seen else kind,
         found=found and not match.opposed,
         line=seen.line if seen else None,
         text=text,
@@ -162,5 +162,5 @@ def _described(action: Action) -> str:
 
 
 def _short(text: str, limit: int = 120) -> str:
-    text = " ".join(text.split())
+    text = " ".join(text.replace(UNKNOWN, "…").split())
     return text if len(text) <= limit else text[: limit - 1] + "…"

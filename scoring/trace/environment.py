@@ -12,13 +12,14 @@ array: without expansion nothing that a tip names occurs in them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from scoring.trace.actions import UNKNOWN
 from scoring.trace.texts import brace_expanded, joined, unescape, unique
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from tree_sitter import Node
 
 Values = tuple[str, ...]
@@ -26,6 +27,7 @@ Values = tuple[str, ...]
 _DOUBLE_QUOTED: Final = re.compile(r'\\([$`"\\])|\\\n')
 _BARE: Final = re.compile(r"\\(\n|.)", re.DOTALL)
 _DEPTH: Final = 40
+_SPLIT: Final = frozenset({"simple_expansion", "expansion", "command_substitution"})
 
 
 class Environment:
@@ -77,7 +79,7 @@ class Expander:
     def arguments(self, node: Node) -> list[Values]:
         """Return the words that one argument becomes: unquoted values are split at blanks."""
         values = self.expand(node)
-        if node.type in ("simple_expansion", "expansion") and any(" " in v for v in values):
+        if node.type in _SPLIT and any(" " in value or "\n" in value for value in values):
             if len(values) == 1:
                 return [(word,) for word in values[0].split()]
             return [unique(word for value in values for word in value.split())]
@@ -124,9 +126,8 @@ class Expander:
             literal = child.type in ("string_content", '"', "heredoc_content", "$")
             if literal or child.start_byte < position:
                 continue
-            begin = child.start_byte
-            while begin < child.end_byte and text[begin - node.start_byte : begin + 1 - node.start_byte] in (b" ", b"\t", b"\n"):
-                begin += 1
+            source = child.text or b""
+            begin = child.start_byte + len(source) - len(source.lstrip())
             self._gap(parts, text, (position, begin, node.start_byte), quoted or heredoc)
             parts.append(self.expand(child))
             position = child.end_byte
@@ -156,7 +157,7 @@ class Expander:
             return (UNKNOWN,)
         rest = source[match.end() :]
         values = self.environment.values.get(match[1])
-        if rest[:2] in (":-", "-", ":=", "=") or rest[:1] in "-=" and rest:
+        if rest[:2] in (":-", "-", ":=", "=") or (rest[:1] in "-=" and rest):
             return values if values and values != ("",) else self._default(node, rest)
         known = values if values is not None else (UNKNOWN,)
         return _edited(known, rest)

@@ -15,13 +15,16 @@ from __future__ import annotations
 
 import enum
 import fnmatch
+import itertools
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from scoring.trace.actions import UNKNOWN, base_name
-from scoring.trace.vocabulary import ActionVocabulary
+
+if TYPE_CHECKING:
+    from scoring.trace.vocabulary import ActionVocabulary
 
 SAME: Final = 1.0
 PARTLY_KNOWN: Final = 0.75
@@ -29,7 +32,9 @@ NOT_KNOWN: Final = 0.5
 OTHER_VALUE: Final = 0.15
 _CACHE: Final = 20_000
 
-_PLACEHOLDER: Final = re.compile(r"\[[A-Za-z][^\]=]*\]|<[A-Za-z][^>]*>|\{[A-Za-z][^}]*\}|\.\.\.$|…$")
+_PLACEHOLDER: Final = re.compile(
+    r"\[[A-Za-z][^\]=]*\]|<[A-Za-z][^>]*>|\{[A-Za-z][^}]*\}|\.\.\.$|…$"
+)
 _ASSIGNED: Final = re.compile(r"([^\s=\"']+)\s*(?:=|\+=|:=)\s*(.*)", re.DOTALL)
 _MERGED: Final = re.compile(r"^/(?:usr/)?(bin|sbin|lib|lib64)(?=/|$)")
 _AUDIT_RULE: Final = re.compile(r"^(?:auditctl\s+)?-[aAw]\s")
@@ -65,6 +70,7 @@ class ConfigLine:
     value: str
     words: tuple[str, ...]
     commented: bool
+    complete: bool = True
     audit: tuple[frozenset[str], frozenset[str]] | None = None
 
 
@@ -84,13 +90,20 @@ def config_line(text: str) -> ConfigLine:
         value = _plain(assigned[2])
         words = (assigned[1], *(_plain(word) for word in value.split()))
         return ConfigLine(key=_key(assigned[1]), value=value, words=words, commented=commented)
-    words = tuple(word for word in (_plain(part) for part in bare.split()) if word)
+    known = bare.replace(UNKNOWN, " ")
+    words = tuple(word for word in (_plain(part) for part in known.split()) if word)
+    if len(words) < 3:
+        words = tuple(word for word in (_plain(part) for part in bare.split()) if word)
     if len(words) < 2:
         return ConfigLine(
             key=_key(words[0]) if words else "", value="", words=words, commented=commented
         )
     return ConfigLine(
-        key=_key(words[0]), value=" ".join(words[1:]), words=words, commented=commented
+        key=_key(words[0]),
+        value=" ".join(words[1:]),
+        words=words,
+        commented=commented,
+        complete=UNKNOWN not in bare,
     )
 
 
@@ -108,7 +121,7 @@ def _audit_parts(words: tuple[str, ...]) -> tuple[frozenset[str], frozenset[str]
     """Return (fields, system calls) of an audit rule; its key is a label and does not count."""
     fields: set[str] = set()
     calls: set[str] = set()
-    for option, value in zip(words, words[1:], strict=False):
+    for option, value in itertools.pairwise(words):
         if option in ("-a", "-A"):
             fields.add("list=" + ",".join(sorted(value.split(","))))
         elif option == "-C":
@@ -132,7 +145,7 @@ def _audit_parts(words: tuple[str, ...]) -> tuple[frozenset[str], frozenset[str]
 def compare_lines(tip: str, script: str, vocabulary: ActionVocabulary) -> LineMatch:
     """Compare the line that a tip shows with a line that a script writes."""
     wanted, written = config_line(tip), config_line(script)
-    if written.commented and not wanted.commented or not wanted.words or not written.words:
+    if (written.commented and not wanted.commented) or not wanted.words or not written.words:
         return _UNRELATED
     if wanted.audit is not None:
         return _compare_audit(wanted, written)
@@ -188,6 +201,17 @@ def _compare_words(
     share = 1.0 - len(missing) / len(wanted.words)
     if not missing:
         return LineMatch(relation=Relation.SAME, score=SAME)
+    set_here = _assignments(wanted.words)
+    if set_here and share >= 0.3:
+        given = _assignments(written.words)
+        if all(given.get(key, "").lower() == value for key, value in set_here.items()):
+            # What a longer line sets matters more than the words around it.
+            return LineMatch(relation=Relation.SAME, score=0.5 + 0.4 * share)
+        if any(key in given for key in set_here):
+            return LineMatch(relation=Relation.OTHER_VALUE, score=OTHER_VALUE)
+    if not written.complete and share >= 0.6 and wanted.words[-1] not in missing:
+        # The rest of an edited line is not known; what was put into it is.
+        return LineMatch(relation=Relation.SAME, score=PARTLY_KNOWN)
     if len(missing) == 1 and len(written.words) >= len(wanted.words):
         last = _compare_values(missing[0], written.words[-1], vocabulary)
         if last.relation is not Relation.UNRELATED:
@@ -195,6 +219,14 @@ def _compare_words(
     if share >= 0.6:
         return LineMatch(relation=Relation.OTHER_VALUE, score=0.4 * share)
     return LineMatch(relation=Relation.UNRELATED, score=0.1 * share)
+
+
+def _assignments(words: tuple[str, ...]) -> dict[str, str]:
+    """Return the `key=value` words of a line."""
+    pairs = (word.partition("=") for word in words if not word.startswith("-"))
+    return {
+        key.lower(): _plain(value).lower() for key, mark, value in pairs if mark and key and value
+    }
 
 
 def _compare_values(wanted: str, written: str, vocabulary: ActionVocabulary) -> LineMatch:
@@ -244,7 +276,7 @@ def path_closeness(tip: str, script: str) -> float:
     """Return how far a script's path is the one that a tip names: 1 same, 0 another.
 
     1.0 the same file, or a file under the directory; 0.95 a neighbour in the same `….d`
-    directory; 0.5 a drop-in where the tip names the main file, or the reverse; 0.6 not known.
+    directory; 0.8 in a `….d` directory beside it; 0.5 a drop-in where the tip names the main file, or the reverse; 0.6 not known.
     """
     if not script:
         return 0.5
@@ -266,8 +298,10 @@ def path_closeness(tip: str, script: str) -> float:
     if touched.startswith(directory + "/") and not directory.endswith((".conf", ".cfg")):
         return 1.0
     parent, other_parent = wanted.rpartition("/")[0], touched.rpartition("/")[0]
-    if parent == other_parent and parent.endswith(".d"):
+    if parent == other_parent and ".d/" in parent + "/":
         return 0.95
+    if _sibling_directories(wanted, touched):
+        return 0.8
     if touched.startswith(wanted + ".d/") or wanted.startswith(touched + ".d/"):
         return 0.5
     if _main_of_drop_in(parent, touched) or _main_of_drop_in(other_parent, wanted):
@@ -282,6 +316,16 @@ def _pattern_closeness(wanted: str, touched: str) -> float:
         return 1.0
     directory = pattern.rpartition("/")[0]
     return 0.9 if "*" in touched and touched.rpartition("/")[0] == directory else 0.0
+
+
+def _sibling_directories(wanted: str, touched: str) -> bool:
+    """Say whether two paths lie in `….d` directories side by side (db/local.d, db/site.d)."""
+    left, right = wanted.split("/"), touched.split("/")
+    for index, (one, other) in enumerate(zip(left, right, strict=False)):
+        if one != other:
+            between = left[index + 1 : -1] == right[index + 1 : -1]
+            return index > 1 and one.endswith(".d") and other.endswith(".d") and between
+    return False
 
 
 def _main_of_drop_in(directory: str, path: str) -> bool:

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from scoring.trace.actions import UNKNOWN, Action, ActionKind, base_name
 from scoring.trace.lines import (
@@ -30,7 +29,11 @@ from scoring.trace.lines import (
     same_value,
 )
 from scoring.trace.modes import modes_agree
-from scoring.trace.vocabulary import ActionVocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from scoring.trace.vocabulary import ActionVocabulary
 
 NEAR: Final = 0.9
 SAME_FILE_OTHER_KEY: Final = 0.05
@@ -69,7 +72,8 @@ def match_action(
     if wanted.kind in (ActionKind.SERVICE, ActionKind.PACKAGE):
         return _match_object(wanted, actions, vocabulary)
     if wanted.kind is ActionKind.WRITE:
-        return _match_write(wanted, paths, actions, vocabulary)
+        line = _match_write(wanted, paths, actions, vocabulary)
+        return best([_match_as_command(wanted, actions, vocabulary), line])
     if wanted.kind is ActionKind.ERASE:
         return _match_erase(wanted, paths, actions)
     if wanted.kind in _VALUES:
@@ -78,10 +82,26 @@ def match_action(
         return _match_link(wanted, actions)
     if wanted.kind is ActionKind.CREATE:
         return best(
-            Match(score=0.6 * _closeness(paths, action.target), action=action)
+            Match(score=0.6 * closeness(paths, action.target), action=action)
             for action in actions
             if action.kind in (ActionKind.CREATE, ActionKind.WRITE)
         )
+    return _match_commands(wanted, actions, vocabulary)
+
+
+def _match_as_command(
+    wanted: Action, actions: Sequence[Action], vocabulary: ActionVocabulary
+) -> Match:
+    """A quoted line without "=" may also be a command line."""
+    if not wanted.args:
+        return NOTHING
+    command = Action(kind=ActionKind.COMMAND, target=wanted.args[0], args=wanted.args[1:])
+    return _match_commands(command, actions, vocabulary)
+
+
+def _match_commands(
+    wanted: Action, actions: Sequence[Action], vocabulary: ActionVocabulary
+) -> Match:
     return best(
         _match_command(wanted, action, vocabulary)
         for action in actions
@@ -89,13 +109,11 @@ def match_action(
     )
 
 
-def _closeness(paths: tuple[str, ...], path: str) -> float:
+def closeness(paths: tuple[str, ...], path: str) -> float:
     return max((path_closeness(wanted, path) for wanted in paths), default=1.0)
 
 
-def _match_object(
-    wanted: Action, actions: Sequence[Action], vocabulary: ActionVocabulary
-) -> Match:
+def _match_object(wanted: Action, actions: Sequence[Action], vocabulary: ActionVocabulary) -> Match:
     """Services and packages: same object, same verb; the last of two opposite verbs stands."""
     verb = vocabulary.canonical(wanted.verb)
     result = NOTHING
@@ -144,17 +162,33 @@ def _match_write(
         elif action.kind is ActionKind.ERASE and _deletes(wanted, paths, action):
             deleted = Match(score=0.0, opposed=True, action=action, note="only removes it")
     result = best(found)
+    if result.score > SAME_FILE_OTHER_KEY and (undone := _undone(wanted, result, actions)):
+        return undone
     opposite = next((match for match in found if match.opposed), None)
     if opposite and result.score < NOT_KNOWN:
         return opposite
     return deleted if deleted.opposed and result.score <= SAME_FILE_OTHER_KEY else result
 
 
+def _undone(wanted: Action, result: Match, actions: Sequence[Action]) -> Match | None:
+    """Return the later removal of what was written, from the very same file."""
+    written = result.action
+    if written is None or not written.target:
+        return None
+    for action in reversed(actions):
+        if action is written:
+            return None
+        if action.kind is ActionKind.ERASE and action.line > written.line:
+            if _deletes(wanted, (written.target,), action) and action.target == written.target:
+                return Match(score=0.0, opposed=True, action=action, note="removes it again")
+    return None
+
+
 def _deletes(wanted: Action, paths: tuple[str, ...], action: Action) -> bool:
     """Say whether what is removed is the tip's setting: its key, or the first two words of a row."""
     words = config_line(wanted.text).words
     key = " ".join(words[: 2 if len(words) > 2 else 1]).lower()
-    if not key or not action.text or _closeness(paths, action.target) < NEAR:
+    if not key or not action.text or closeness(paths, action.target) < NEAR:
         return False
     return f" {key} " in f" {' '.join(action.text.lower().split())} "
 
@@ -162,12 +196,13 @@ def _deletes(wanted: Action, paths: tuple[str, ...], action: Action) -> bool:
 def _written_line(
     wanted: Action, paths: tuple[str, ...], action: Action, vocabulary: ActionVocabulary
 ) -> Match:
-    close = _closeness(paths, action.target)
+    close = closeness(paths, action.target)
     line = compare_lines(wanted.text, action.text, vocabulary)
     if line.relation is Relation.UNRELATED:
         same_file = SAME_FILE_OTHER_KEY if close >= NEAR and paths else 0.0
         score = max(line.score * close, same_file)
-        return Match(score=score, action=action, note="another setting")
+        note = "another setting" if score else ""
+        return Match(score=score, action=action, note=note)
     place = 1.0 if close >= NEAR else 0.75 * close if close >= 0.45 else 0.2
     note = "" if line.score >= NOT_KNOWN else "another value"
     if close < NEAR and not note:
@@ -181,26 +216,35 @@ def _match_erase(wanted: Action, paths: tuple[str, ...], actions: Sequence[Actio
     text = wanted.text.strip().lower()
     found: list[Match] = []
     for action in actions:
-        close = _closeness(paths, action.target)
+        close = closeness(paths, action.target)
         place = 1.0 if close >= NEAR else 0.85 if close >= 0.45 else 0.2
         if action.kind is ActionKind.ERASE:
             if not text:
                 same = bool(paths) and not action.text and close > 0
                 found.append(Match(score=place if same else 0.0, action=action))
-            elif _contains(action.text, text) or base_name(action.target).lower() == text:
+            elif contains(action.text, text) or base_name(action.target).lower() == text:
                 found.append(Match(score=place, action=action))
-        elif action.kind is ActionKind.WRITE and text and _contains(action.text, text):
-            if not action.text.startswith("#") and close >= NEAR:
-                found.append(Match(score=0.0, opposed=True, action=action, note="writes it"))
+        elif action.kind is ActionKind.WRITE and close >= NEAR and _adds(action, text):
+            found.append(Match(score=0.0, opposed=True, action=action, note="writes it"))
     return best(found)
 
 
-def _contains(text: str, word: str) -> bool:
+def _adds(action: Action, text: str) -> bool:
+    return bool(text) and contains(action.text, text) and not action.text.startswith("#")
+
+
+def contains(text: str, word: str) -> bool:
     """Whole-word containment; several words must all occur."""
     lowered = text.lower()
     return all(
         re.search(rf"(?<![\w-]){re.escape(part)}(?![\w-])", lowered) for part in word.split()[:8]
     )
+
+
+def contains_path(text: str, path: str) -> bool:
+    """Containment of a whole path: "/tmp" does not occur in "/var/tmp", "/boot" not in "/boot/efi"."""
+    pattern = rf"(?<![\w/.-]){re.escape(path.rstrip('/'))}/?(?![\w/.-])"
+    return bool(re.search(pattern, text))
 
 
 _VALUES: Final = frozenset({ActionKind.MODE, ActionKind.OWNER, ActionKind.GROUP})
@@ -232,11 +276,9 @@ _EVERYWHERE: Final = frozenset(
 )  # fmt: skip
 
 
-def _placed(
-    target: str, paths: tuple[str, ...], touched: str, content: frozenset[str]
-) -> float:
+def _placed(target: str, paths: tuple[str, ...], touched: str, content: frozenset[str]) -> float:
     if not _PLACEHOLDER.search(target):
-        return _closeness(paths or (target,), touched)
+        return closeness(paths or (target,), touched)
     parts = set(re.findall(r"[a-z]{3,}", touched.lower()))
     parts = {_PLACE_NOUNS.get(part, part) for part in parts} - _EVERYWHERE
     related = any(
@@ -249,6 +291,8 @@ def _placed(
 def _same_account(wanted: str, given: str) -> bool:
     left, right = wanted.strip(":"), given.strip(":")
     zero = ("root", "0")
+    if UNKNOWN in left:
+        return True
     return left == right or (left in zero and right in zero) or bool(_PLACEHOLDER.fullmatch(left))
 
 
@@ -275,7 +319,9 @@ def _match_command(wanted: Action, action: Action, vocabulary: ActionVocabulary)
     if not needed:
         return Match(score=0.85, action=action)
     options = [word for word in needed if word.startswith("-")]
-    operands = [word for word in needed if not word.startswith("-") and not _PLACEHOLDER.search(word)]
+    operands = [
+        word for word in needed if not word.startswith("-") and not _PLACEHOLDER.search(word)
+    ]
     if _opposed(needed, given, vocabulary):
         return Match(score=0.0, opposed=True, action=action)
     missing = [word for word in operands if not _has_value(word, given, vocabulary)]
@@ -329,73 +375,3 @@ def _has_value(word: str, given: list[str], vocabulary: ActionVocabulary) -> boo
 
 def _same_assignment(word: str, other: str, vocabulary: ActionVocabulary) -> bool:
     return compare_lines(word, other, vocabulary).score >= PARTLY_KNOWN
-
-
-def match_words(
-    words: tuple[str, ...],
-    paths: tuple[str, ...],
-    actions: Sequence[Action],
-    *,
-    removal_counts: bool = False,
-) -> Match:
-    """Look for one action in which all words occur, in one of the files.
-
-    `removal_counts`: deleting lines of a file is an edit of it, which matters to "do not edit X".
-    """
-    return best(
-        _words_in(words, paths, action)
-        for action in actions
-        if not _says_nothing(action) and (removal_counts or action.kind is not ActionKind.ERASE)
-    )
-
-
-def _says_nothing(action: Action) -> bool:
-    """Printing and looking are no actions; others are represented by an action of their kind."""
-    return action.kind is ActionKind.COMMAND and action.target in _REPRESENTED
-
-
-_REPRESENTED: Final = frozenset(
-    {"echo", "printf", "grep", "egrep", "cat", "sed", "test", "[", "rpm", "awk", "cut", "tr", "ls",
-     "stat", "find", "xargs", "touch", "mkdir", "head", "tail", "sort", "cp", "mv", "rm", "perl",
-     "tee", "chmod", "chown", "chgrp", "ln", "diff", "getent", "readlink"}
-)  # fmt: skip
-_ON_FILES: Final = frozenset(
-    {ActionKind.WRITE, ActionKind.ERASE, ActionKind.CREATE, ActionKind.MODE, ActionKind.OWNER,
-     ActionKind.GROUP, ActionKind.LINK}
-)  # fmt: skip
-_CONTENT: Final = frozenset({ActionKind.WRITE, ActionKind.ERASE, ActionKind.LINK})
-
-
-def _words_in(words: tuple[str, ...], paths: tuple[str, ...], action: Action) -> Match:
-    on_file = action.kind in _ON_FILES
-    # Changing a file's mode or touching it is hardly what "edit it" means.
-    kind = 1.0 if action.kind in _CONTENT or not on_file else 0.4
-    close = kind * _closeness(paths, action.target) if on_file else 0.0
-    if paths and not on_file:
-        close = _named_by_command(paths, action)
-    if not words:
-        return Match(score=close if paths else 0.0, action=action)
-    hits = sum(1 for word in words if _occurs(word, action, on_file=on_file))
-    if not hits:
-        return Match(score=0.02 * close, action=action)
-    share = hits / len(words)
-    place = kind if not paths or close >= NEAR else 0.5 if close >= 0.45 else 0.25
-    return Match(score=(0.95 if share == 1.0 else 0.35 * share) * place, action=action)
-
-
-def _named_by_command(paths: tuple[str, ...], action: Action) -> float:
-    """A function is often named after the file that it edits ("append_fstab_line")."""
-    named = set(re.split(r"[_.-]", action.target))
-    if any(base_name(path) in named for path in paths):
-        return 1.0
-    return max((0.8 for path in paths if path in action.args), default=0.0)
-
-
-def _occurs(word: str, action: Action, *, on_file: bool) -> bool:
-    if action.text.startswith("#"):
-        return False
-    if on_file and path_closeness(word, action.target) >= 0.7:
-        return True
-    words = (action.verb, action.text) if on_file else (action.target, *action.args)
-    written = " ".join(words)
-    return word.rstrip("/") in written if "/" in word else _contains(written, word.lower())

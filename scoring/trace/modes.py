@@ -15,7 +15,8 @@ from functools import lru_cache
 from typing import Final
 
 _ALL: Final = 0o7777
-_CLAUSE: Final = re.compile(r"([ugoa]*)([-+=])([rwxXst]*)")
+_CLAUSE: Final = re.compile(r"([ugoa]*)((?:[-+=][rwxXst]*)+)")
+_STEP: Final = re.compile(r"([-+=])([rwxXst]*)")
 
 
 def modes_agree(wanted: str, given: str) -> float:
@@ -30,7 +31,13 @@ def modes_agree(wanted: str, given: str) -> float:
     one, other = _changes(wanted), _changes(given)
     if one is None or other is None:
         return 0.0
-    return 1.0 if one == other else 0.5 if one[0] | one[1] == (one[0] | one[1]) & (other[0] | other[1]) else 0.0
+    return (
+        1.0
+        if one == other
+        else 0.5
+        if one[0] | one[1] == (one[0] | one[1]) & (other[0] | other[1])
+        else 0.0
+    )
 
 
 def _octal(mode: str) -> int | None:
@@ -59,14 +66,12 @@ def _changes(symbolic: str) -> tuple[int, int] | None:
         match = _CLAUSE.fullmatch(part)
         if match is None:
             return None
-        bits = _bits(match[1] or "a", match[3])
-        if match[2] == "-":
-            removed |= bits
-        elif match[2] == "+":
-            added |= bits
-        else:
-            added |= bits
-            removed |= _bits(match[1] or "a", "rwxst") & ~bits
+        who = match[1] or "a"
+        for sign, letters in _STEP.findall(match[2]):
+            bits = _bits(who, letters)
+            added |= bits if sign in "+=" else 0
+            removed |= bits if sign == "-" else 0
+            removed |= _bits(who, "rwxst") & ~bits if sign == "=" else 0
     return added, removed
 
 

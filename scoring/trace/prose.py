@@ -35,24 +35,39 @@ class Clause:
     polarity: Polarity
 
 
-_SENTENCE: Final = re.compile(r"(?<=[.!?])[\"'`)]?\s+(?=[\"'`(]?[A-Z/`\"])|\n\s*\n|\n(?=\s*[-*•]\s)")
+_SENTENCE: Final = re.compile(
+    r"(?<=[.!?])[\"'`)]?\s+(?=[\"'`(]?[A-Z/`\"])|\n\s*\n|\n(?=\s*[-*•]\s)"
+)
 # A reported failure turns what was tried into what not to do.
 _FAILURE: Final = re.compile(
-    r"\b(?:fail(?:s|ed|ing|ures?)?|(?:did|does|do|will|would|could|can|is|was)(?: not|n['’]t)"
-    r" (?:work|help|persist|apply|take|stick|survive|suffice|fix|pass|satisfy|have|effective|enough"
-    r"|sufficient|supported|valid|recogni[sz]ed|honou?red|loaded)\w*"
-    r"|(?:ha[ds]|having) no effect|no effect|ineffective|insufficient|useless|counterproductive"
-    r"|not (?:enough|sufficient|effective|honou?red|supported)"
-    r"|br(?:oke|eaks|oken)|backfire[sd]?"
+    r"\b(?:fail(?:s|ed|ing|ures?)?|(?:did|does|do|will|would|could|can|is|was|are|were)(?: not|n['’]t)"
+    r" (?:work|help|persist|apply|take|stick|survive|fix|pass|satisfy|have|effective"
+    r"|supported|valid|recogni[sz]ed|honou?red|loaded)\w*"
+    r"|(?:ha[ds]|having) no effect|no effect|ineffective|useless|counterproductive"
+    r"|not (?:effective|honou?red|supported)"
+    r"|br(?:oke|eaks|oken)|backfire[sd]?|refuse[sd]?"
     r"|(?:was|were|is|are|gets?|got|been) (?:ignored|reverted|overwritten|rejected|deprecated"
-    r"|regenerated|undone|discarded|wiped|refused|obsolete)"
+    r"|regenerated|undone|discarded|wiped|refused|obsolete|lost)"
+    r"|(?:was|is|were|are) (?:the )?(?:culprit|problem|mistake|cause)|to blame|at fault"
+    r"|lock(?:s|ed) (?:\w+ )?out"
     r"|caus(?:ed|es) (?:an? )?(?:health|failure|error|lockout|outage|crash|regression|problem)\w*"
     r"|le(?:d|ads) to (?:an? )?(?:health|failure|error|lockout|outage|crash)\w*"
     r"|wrong (?:file|approach|place|tool|command|path|key|option))\b",
     re.IGNORECASE,
 )
-_FAILED_BY: Final = re.compile(r"^\s*(?:by|when|with|using|while|after|on|for|from|to)\b", re.IGNORECASE)
-_FAILED_NOUN: Final = re.compile(r"^\s*\S+(?: \S+){0,2} (?:attempts?|approach|tries|edits?)\b", re.IGNORECASE)
+# "Not enough" says that something is missing, not that what was done is wrong.
+_INSUFFICIENT: Final = re.compile(
+    r"\b(?:not (?:enough|sufficient)|insufficient|(?:does|did|do)(?: not|n['’]t) suffice)\b",
+    re.IGNORECASE,
+)
+_FAILED_BY: Final = re.compile(
+    r"^\s*(?:by|when|with|using|while|after|on|for|from|to)\b", re.IGNORECASE
+)
+_OCCASION: Final = re.compile(r"^\s*(?:when|while|using)\b", re.IGNORECASE)
+_NEEDED: Final = re.compile(r"^\W*without\b[^,]*,", re.IGNORECASE)
+_FAILED_NOUN: Final = re.compile(
+    r"^\s*\S+(?: \S+){0,2} (?:attempts?|approach|tries|edits?)\b", re.IGNORECASE
+)
 _TRIED: Final = re.compile(
     r"^\W*(?:(?:i|we|the agent|worker) )?(?:(?:first|previous(?:ly)?|earlier|last|second|third|initial)"
     r" )?(?:attempt(?:s|ed|ing)?|tried|trying)\b",
@@ -71,11 +86,12 @@ _MARKER: Final = re.compile(
     r"|(?P<prescribes>(?<![-\w/.])(?:use|using|instead|but|prefer|requires?|must|should|then|ensure"
     r"|switch(?:ed|ing)? to|need(?:s|ed)? to|rely on|go with|only|set|run|add|apply|create|write"
     r"|configure|edit|modify|install|enable|put|place|try|call|change|replace with"
-    r"|by (?:add|edit|modify|sett|updat|configur|creat|us|runn|chang|insert|append|writ)ing)(?![-\w=/])|→|->|=>)"
+    r"|by (?:add|edit|modify|sett|updat|configur|creat|us|runn|chang|insert|append|writ)ing)"
+    r"(?![-\w=/])|→|->|=>)"
     r"|(?P<explains>(?<![-\w/.])(?:because|since|due to|so that|in order to|as (?:it|the|this|they)"
     r"|learned that|likely|which|where|otherwise|in case|if|when|unless|to satisfy|to comply"
     r"|to prevent|to avoid)\b)"
-    r"|(?P<resets>[;:—–!?]|\.(?=\s|$)|\((?=e\.g)|\s-\s)",
+    r"|(?P<resets>[;—–]|[:!?.](?=\s|$)|\((?=e\.g)|\s-\s|, so\b|\bwhereas\b)",
     re.IGNORECASE,
 )
 # "Do not edit X or run Y": such a verb opens a new clause only after a comma or an "and".
@@ -84,10 +100,12 @@ _PLAIN_VERBS: Final = frozenset(
      "install", "enable", "put", "place", "try", "call", "change", "using", "replace with"}
 )  # fmt: skip
 _PRONOUNS: Final = frozenset(
-    "it this that these those which they he she and but so then also still again always just only "
-    "the a an attempt attempts approach approaches both all each has have had been was were is are "
-    "did does do to or as yet however method change edit fix script".split()
-)
+    {"it", "this", "that", "these", "those", "which", "they", "he", "she", "and", "but", "so",
+     "then", "also", "still", "again", "always", "just", "only", "the", "a", "an", "attempt",
+     "attempts", "approach", "approaches", "both", "all", "each", "has", "have", "had", "been",
+     "was", "were", "is", "are", "did", "does", "do", "to", "or", "as", "yet", "however",
+     "method", "change", "edit", "fix", "script"}
+)  # fmt: skip
 _QUOTED: Final = re.compile(r"`[^`\n]{1,400}`|\"[^\"\n]{1,400}\"|(?<!\w)'[^'\n]{1,200}'(?!\w)")
 
 
@@ -98,17 +116,27 @@ def sentences(text: str) -> list[str]:
 
 def clauses(sentence: str) -> list[Clause]:
     """Return the clauses of one sentence in order."""
-    parts = _raw_clauses(sentence)
-    return [clause for clause in _with_failures(parts) if clause.text.strip(" ,.;:")]
+    needed = _NEEDED.match(sentence)
+    if needed and _FAILURE.search(sentence, needed.end()):
+        # "Without X, it fails": X is what is wanted.
+        parts = [
+            Clause(text=sentence[: needed.end()], polarity=Polarity.PRESCRIBES),
+            Clause(text=sentence[needed.end() :], polarity=Polarity.EXPLAINS),
+        ]
+    else:
+        parts = _with_failures(_raw_clauses(sentence))
+    return [clause for clause in parts if clause.text.strip(" ,.;:")]
 
 
 def _raw_clauses(sentence: str) -> list[Clause]:
-    """Cut at markers outside quotes; a clause keeps its marker."""
-    quoted = [match.span() for match in _QUOTED.finditer(sentence)]
+    """Cut at markers outside quotes and reports of failure; a clause keeps its marker."""
+    spans = [match.span() for match in _QUOTED.finditer(sentence)]
+    spans += [match.span() for match in _FAILURE.finditer(sentence)]
+    spans += [match.span() for match in _INSUFFICIENT.finditer(sentence)]
     found: list[Clause] = []
     polarity, start, negated_at = Polarity.PRESCRIBES, 0, 0
     for match in _MARKER.finditer(sentence):
-        if any(begin <= match.start() < end for begin, end in quoted):
+        if any(match.start() < end and begin < match.end() for begin, end in spans):
             continue
         group = match.lastgroup or ""
         if group == "prescribes" and _stays(sentence, polarity, negated_at, match):
@@ -147,21 +175,48 @@ def _stays(sentence: str, polarity: Polarity, negated_at: int, match: re.Match[s
 def _with_failures(parts: list[Clause]) -> list[Clause]:
     """Let a reported failure forbid what was tried before it (or after "failed by")."""
     result: list[Clause] = []
-    tried_until = 0
+    floor = 0
     for part in parts:
         match = _FAILURE.search(part.text)
-        if match is None:
+        missing = _INSUFFICIENT.search(part.text) if match is None else None
+        found = match or missing
+        if found is None:
             result.append(part)
             continue
-        before, after = part.text[: match.start()], part.text[match.end() :]
+        aside, before = _subject(part.text[: found.start()])
+        after = part.text[found.end() :]
+        result.append(Clause(text=aside, polarity=part.polarity))
+        if missing:
+            result.append(Clause(text=before + after, polarity=Polarity.EXPLAINS))
+            continue
         result.append(Clause(text=before, polarity=Polarity.FORBIDS))
         if not _own_subject(before):
-            _forbid_last(result, tried_until)
-        follows = _FAILED_BY.match(after) or _FAILED_NOUN.match(after)
-        polarity = Polarity.FORBIDS if follows else Polarity.EXPLAINS
-        result.append(Clause(text=after, polarity=polarity))
-        tried_until = len(result)
+            _forbid_last(result, floor)
+        result.append(Clause(text=after, polarity=_after_failure(found[0], after)))
+        floor = len(result)
     return result
+
+
+def _subject(before: str) -> tuple[str, str]:
+    """Split what precedes a failure into what stands aside and the subject that failed.
+
+    "X is needed, Y failed" is about Y, "X worked after Y failed" as well; a subject that is only a
+    pronoun needs all of it.
+    """
+    worked = _WORKED.search(before)
+    cut = worked.end() if worked else before.rfind(", ") + 1
+    if cut <= 0 or not _own_subject(before[cut:]):
+        return "", before
+    return before[:cut], before[cut:]
+
+
+def _after_failure(failure: str, after: str) -> Polarity:
+    """Say what follows a failure: how it came about is forbidden, its reason only explains."""
+    active = failure.lower().startswith("fail")
+    pattern = _FAILED_BY if active else _OCCASION
+    if pattern.match(after) or (active and _FAILED_NOUN.match(after)):
+        return Polarity.FORBIDS
+    return Polarity.EXPLAINS
 
 
 def _forbid_last(result: list[Clause], floor: int) -> None:

@@ -29,6 +29,15 @@ class TextEdit:
     written: str = ""
     removed: str = ""
 
+    def vanished(self) -> list[str]:
+        """Return the words of what is replaced that do not come back in what is written."""
+        words = self.removed.replace(UNKNOWN, " ").split()
+        if not self.written:
+            return words
+        kept = self.written.replace(UNKNOWN, " ").replace("=", " ").split()
+        words = [part for word in words for part in word.split("=")]
+        return [word for word in words if word not in kept and any(char.isalpha() for char in word)]
+
 
 def sed_edits(program: str, *, extended: bool) -> tuple[TextEdit, ...]:
     """Return the effects of a sed program, in its order. `extended` is sed's -E or -r."""
@@ -139,7 +148,9 @@ class _Scanner:
             return TextEdit(removed=address) if address else None
         if command in _TEXT_COMMANDS:
             text = self._text_argument()
-            return TextEdit(written=text, removed=address if command == "c" else "") if text else None
+            return (
+                TextEdit(written=text, removed=address if command == "c" else "") if text else None
+            )
         if command in "bt:rRwW":
             self._skip_line()
         return None
@@ -203,11 +214,9 @@ def _effect(address: str, old: str, new: str) -> TextEdit | None:
     """Decide what replacing `old` by `new` on lines of `address` does."""
     if not new.strip(f" \t{UNKNOWN}"):
         return TextEdit(removed=old or address) if (old or address) else None
-    marker = new.lstrip()[:1]
-    if marker in "#;" and old.lstrip()[:1] not in "#;":
-        return TextEdit(removed=old or address)
-    if marker == "#" and old.lstrip()[:1] == "#":
-        return None
+    commented = old.lstrip().startswith(("#", ";"))
+    if new.lstrip().startswith(("#", ";")):
+        return None if commented else TextEdit(removed=old or address)
     if address and not any(char.isalpha() for char in old.replace(UNKNOWN, "")):
         new = f"{address} {new}"
     return TextEdit(written=new, removed=old)
@@ -277,7 +286,7 @@ class _PatternReader:
             end = self.pattern.find("}", self.index)
             self.index = len(self.pattern) if end < 0 else end + 1
             self._quantify()
-        elif (char == "|" and syntax) or (char == "." and not escaped):
+        elif char == "|" and syntax:
             self.pieces.append(UNKNOWN)
         elif (char in "^$" and not escaped) or (char in "<>bBwW" and escaped):
             if char in "wW":

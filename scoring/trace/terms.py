@@ -14,28 +14,35 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from scoring.trace.vocabulary import ActionVocabulary
+if TYPE_CHECKING:
+    from scoring.trace.vocabulary import ActionVocabulary
 
 _QUOTED: Final = re.compile(
     r"```[a-z]*\n(.{1,2000}?)```|`([^`\n]{1,400})`|\"\s?([^\"\n]{1,400}?)\s?\"|“([^”\n]{1,400})”"
     r"|(?<!\w)'([^'\n]{1,200})'(?!\w)",
     re.DOTALL,
 )
-_PATH: Final = re.compile(r"(?<![\w/.<])(?:~|/)(?:[\w.@+*%\[\]-]+/)*[\w.@+*%\[\]-]+/?|(?<![\w/.])etc/[\w./-]+")
+_PATH: Final = re.compile(
+    r"(?<![\w/.<])(?:~|/)(?:[\w.@+*%\[\]-]+/)*[\w.@+*%\[\]-]+/?|(?<![\w/.])etc/[\w./-]+"
+)
 _FILE_NAME: Final = re.compile(
     r"(?<![\w/.-])[\w@-]*[\w@]\.(?:conf|cfg|d|rules|service|socket|timer|ini|json|ya?ml|toml|repo|pmod|policy"
     r"|local|defs|sh|py|list|xml|pol|txt|config|bashrc|profile|hosts|equiv|shosts|rhosts)\b"
     r"|(?<![\w/.])\.(?:shosts|rhosts|netrc|forward)\b"
 )
-_ASSIGNMENT: Final = re.compile(r"(?<![\w/.-])[A-Za-z_][\w.-]*\s?=\s?(?:\"[^\"]*\"|[\w./:@%+,-]*[\w/])")
+_ASSIGNMENT: Final = re.compile(
+    r"(?<![\w/.-])[A-Za-z_][\w.-]*\s?=\s?(?:\"[^\"]*\"|[\w./:@%+,-]*[\w/])"
+)
 _IDENTIFIER: Final = re.compile(
     r"(?<![\w/.@-])(?:@[\w-]{3,}|[A-Za-z]\w*_\w+|[a-z]+[A-Z]\w+|[A-Z]{2,}[a-z]+\w*|[A-Z][a-z]+[A-Z]\w*"
     r"|[a-z]\w+(?:\.\w+){2,}|[a-z]+\d*-[a-z]+-[a-z-]+[a-z])(?![\w/])"
 )
 _OPTION: Final = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*(?:=\S+)?")
-_ARGUMENT: Final = re.compile(r"^(?:--?[A-Za-z][\w=:./,-]*|\S*[=/:@*]\S*|\d[\w.]*|[A-Z][A-Z0-9_:.-]+|[\w.]+[-_.][\w.-]+)$")
+_ARGUMENT: Final = re.compile(
+    r"^(?:--?[A-Za-z][\w=:./,-]*|\S*[=/:@*]\S*|\d[\w.]*|[A-Z][A-Z0-9_:.-]+|[\w.]+[-_.][\w.-]+)$"
+)
 _SET_TO: Final = re.compile(
     r"\b(?:set(?:ting|s)?|chang(?:e|ing)|updat(?:e|ing)|configur(?:e|ing)|modify(?:ing)?|with|ensure)\s+"
     r"(?:the\s+)?(?:value\s+of\s+)?[\"`']?(?P<key>[A-Za-z_$][\w.-]{2,60})[\"`']?"
@@ -43,32 +50,58 @@ _SET_TO: Final = re.compile(
     r"\s+(?:to|as|=)\s+[\"`']?(?P<value>[\w./:@%+,-]*[\w/])[\"`']?",
     re.IGNORECASE,
 )
+_MUST_BE: Final = re.compile(
+    r"(?<![\w/.])[\"`']?(?P<key>[A-Za-z_$][\w.-]{2,60})[\"`']?\s+(?:must|should|has to|needs to|is)"
+    r"\s+(?:be\s+set\s+to|be|equal|set\s+to)\s+[\"`']?(?P<value>[\w./:@%+,-]*[\w/])[\"`']?",
+    re.IGNORECASE,
+)
+_KEY_VALUE: Final = re.compile(
+    r"(?<![\w/.`\"'-])(?P<key>[A-Z]\w*[a-z0-9][A-Z]\w*|[A-Z]{2,}(?:_[A-Z]+)+)\s+"
+    r"(?P<value>yes|no|on|off|none|true|false|\d+)\b"
+)
+_OBJECT_STATE: Final = re.compile(
+    r"(?<![\w/.-])[\"`']?(?P<name>[a-z][\w.+@-]{1,40})[\"`']?(?:\s+(?P<noun>service|daemon|package|unit|socket))?"
+    r"\s+(?:must|should|has to|needs to|is to|ought to)\s+(?:be|stay|remain|get)\s+"
+    r"(?P<verb>restarted|reloaded|started|stopped|enabled|disabled|masked|unmasked|installed|removed)\b"
+)
 _VERB_OBJECT: Final = re.compile(
     r"\b(?P<verb>restart|reload|start|stop|enabl|disabl|mask|unmask|install|reinstall|uninstall|remov|eras|purg)"
     r"(?:e|es|ed|s|ing|ping|ting)?\s+(?:the\s+|both\s+)?[\"`']?(?P<name>[A-Za-z][\w.+@-]{1,40})[\"`']?"
     r"(?:\s+(?P<noun>service|daemon|package|unit|socket|timer|rpm)\b)?",
     re.IGNORECASE,
 )
+_PACKAGES: Final = re.compile(r"\b(?:packages?|rpms?|dnf|yum|apt|apt-get|zypper)\b", re.IGNORECASE)
+_SERVICES: Final = re.compile(
+    r"\b(?:services?|daemons?|systemctl|units?|sockets?)\b", re.IGNORECASE
+)
 _STEMS: Final = {
     "enabl": "enable", "disabl": "disable", "remov": "remove", "eras": "remove", "purg": "remove",
     "uninstall": "remove",
+}  # fmt: skip
+_STATES: Final = {
+    "enabled": "enable", "disabled": "disable", "removed": "remove", "stopped": "stop",
 }  # fmt: skip
 _SERVICE_VERBS: Final = frozenset(
     {"restart", "reload", "start", "stop", "mask", "unmask", "enable", "disable"}
 )
 _COMMON: Final = frozenset(
-    "the a an any all it this that these those each every both your its their them and or of in on "
-    "to from with for by via new old same other first last only not no user users file files line "
-    "lines package packages service services system settings setting option options rule rules "
-    "occurrences entries access support mode root using use following required missing default "
-    "automatic manual password passwords auditing logging login logon bits permissions at as if "
-    "after before when where into up down out and/or command commands operating red software".split()
+    {"the", "a", "an", "any", "all", "it", "this", "that", "these", "those", "each", "every",
+     "both", "your", "its", "their", "them", "and", "or", "of", "in", "on", "to", "from",
+     "with", "for", "by", "via", "new", "old", "same", "other", "first", "last", "only", "not",
+     "no", "user", "users", "file", "files", "line", "lines", "package", "packages", "service",
+     "services", "system", "settings", "setting", "option", "options", "rule", "rules",
+     "occurrences", "entries", "access", "support", "mode", "root", "using", "use",
+     "following", "required", "missing", "default", "automatic", "manual", "password",
+     "passwords", "auditing", "logging", "login", "logon", "bits", "permissions", "at", "as",
+     "if", "after", "before", "when", "where", "into", "up", "down", "out", "and/or",
+     "command", "commands", "operating", "red", "software"}
 )  # fmt: skip
 # Names that look technical and say nothing about an action.
 _PRODUCTS: Final = frozenset(
-    "ipv4 ipv6 dod redhat openssl openssh selinux networkmanager gnutls macos gnome github linux "
-    "javascript unix posix systemd syscall syscalls vms oses cpus pids uids gids".split()
-)
+    {"ipv4", "ipv6", "dod", "redhat", "openssl", "openssh", "selinux", "networkmanager",
+     "gnutls", "macos", "gnome", "github", "linux", "javascript", "unix", "posix", "systemd",
+     "syscall", "syscalls", "vms", "oses", "cpus", "pids", "uids", "gids"}
+)  # fmt: skip
 
 
 @dataclass(kw_only=True, slots=True)
@@ -88,12 +121,7 @@ class Terms:
 
     def __bool__(self) -> bool:
         return bool(
-            self.commands
-            or self.settings
-            or self.paths
-            or self.words
-            or self.bare
-            or self.objects
+            self.commands or self.settings or self.paths or self.words or self.bare or self.objects
         )
 
 
@@ -103,8 +131,13 @@ def find_terms(text: str, vocabulary: ActionVocabulary) -> Terms:
     for match in _SET_TO.finditer(text):
         if match["key"].lower() not in _COMMON and _looks_like_key(match):
             terms.settings.append(f"{match['key']} = {match['value']}")
+    for match in _MUST_BE.finditer(text):
+        if match["key"].lower() not in _COMMON and _looks_like_key(match):
+            terms.settings.append(f"{match['key']} = {match['value']}")
     for match in _VERB_OBJECT.finditer(text):
         _add_object(terms, match, vocabulary)
+    for match in _OBJECT_STATE.finditer(text):
+        _add_state(terms, match)
     rest = _QUOTED.sub(lambda match: _take_quoted(terms, match, vocabulary), text)
     rest = _take_commands(terms, rest, vocabulary)
     _take_bare(terms, rest)
@@ -127,11 +160,24 @@ def _add_object(terms: Terms, match: re.Match[str], vocabulary: ActionVocabulary
     strong = verb in ("restart", "reload", "mask", "unmask", "reinstall", "stop", "start")
     if name.lower() in _COMMON or "/" in name or name.endswith(("ing", ".conf", ".d")):
         return
-    if noun or technical or quoted or (strong and name.islower()):
+    context = _PACKAGES if verb not in _SERVICE_VERBS else _SERVICES
+    plain = name.islower() and (strong or bool(context.search(match.string)))
+    if noun or technical or quoted or plain:
         kind = "package" if noun in ("package", "rpm") or verb not in _SERVICE_VERBS else "service"
-        if kind == "package" and not (noun in ("package", "rpm") or technical or verb in ("install", "reinstall")):
+        named = noun in ("package", "rpm") or technical or plain
+        if kind == "package" and not (named or verb in ("install", "reinstall")):
             return
         terms.objects.append((f"{kind} {verb}", name.removesuffix(".service")))
+
+
+def _add_state(terms: Terms, match: re.Match[str]) -> None:
+    """Read "X should stay masked" as "mask X"."""
+    name, state = match["name"], match["verb"]
+    if name in _COMMON:
+        return
+    verb = _STATES.get(state, state.removesuffix("ed"))
+    package = match["noun"] == "package" or verb in ("install", "remove")
+    terms.objects.append((f"{'package' if package else 'service'} {verb}", name))
 
 
 def _take_quoted(terms: Terms, match: re.Match[str], vocabulary: ActionVocabulary) -> str:
@@ -161,12 +207,14 @@ def _classify(terms: Terms, body: str, vocabulary: ActionVocabulary) -> None:
         terms.commands.append(body)
     elif 1 < len(words) <= 8 and not body.endswith(".") and not _is_sentence(words):
         terms.settings.append(body)
-    elif len(words) == 1:
+    elif len(words) == 1 and not body.strip(",;:.").isdigit():
         terms.words.append(body.strip(",;:"))
 
 
 def _is_sentence(words: list[str]) -> bool:
-    return any(word.lower() in _GRAMMAR for word in words) or words[0][:1].isupper() and len(words) > 3
+    return any(word.lower() in _GRAMMAR for word in words) or (
+        words[0][:1].isupper() and len(words) > 3
+    )
 
 
 def _take_commands(terms: Terms, text: str, vocabulary: ActionVocabulary) -> str:
@@ -208,15 +256,22 @@ def _is_argument(words: list[str], start: int, end: int) -> bool:
     if not word or word.lower() in _COMMON:
         return False
     subcommand = end == start + 1 and word.islower() and word.isalpha() and word in _SUBCOMMANDS
-    operand = end == start + 2 and words[start + 1] in _SUBCOMMANDS and bool(re.fullmatch(r"[a-z][\w.-]+", word))
+    operand = (
+        end == start + 2
+        and words[start + 1] in _SUBCOMMANDS
+        and bool(re.fullmatch(r"[a-z][\w.-]+", word))
+    )
     return bool(subcommand or operand or _ARGUMENT.match(word))
 
 
 _GRAMMAR: Final = frozenset(
-    "the a an is are be was were must should of in to for with and this that it by as at".split()
-)
+    {"the", "a", "an", "is", "are", "be", "was", "were", "must", "should", "of", "in", "to",
+     "for", "with", "and", "this", "that", "it", "by", "as", "at"}
+)  # fmt: skip
 # Programs whose names are English words or abbreviations of other things.
-_AMBIGUOUS: Final = frozenset({"mount", "alternatives", "ip", "aide", "ln", "git", "service", "pip"})
+_AMBIGUOUS: Final = frozenset(
+    {"mount", "alternatives", "ip", "aide", "ln", "git", "service", "pip"}
+)
 _SUBCOMMANDS: Final = frozenset(
     {"install", "remove", "reinstall", "enable", "disable", "start", "stop", "restart", "reload",
      "mask", "unmask", "update", "upgrade", "erase", "purge", "set", "select", "write", "general",
@@ -226,6 +281,9 @@ _SUBCOMMANDS: Final = frozenset(
 
 
 def _take_bare(terms: Terms, text: str) -> None:
+    for match in _KEY_VALUE.finditer(text):
+        terms.settings.append(f"{match['key']} = {match['value']}")
+    text = _KEY_VALUE.sub(" ", text)
     for pattern, sink in (
         (_ASSIGNMENT, terms.settings),
         (_PATH, terms.paths),

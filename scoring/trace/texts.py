@@ -12,11 +12,13 @@ variable, the value from another, `printf -v` joins them, and a reader of litera
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
 from itertools import product
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from scoring.trace.actions import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 VALUE_LIMIT: Final = 8_000
 CANDIDATES: Final = 32
@@ -94,7 +96,9 @@ def joined(parts: Sequence[Sequence[str]]) -> tuple[str, ...]:
     if total == 1:
         return ("".join(part[0] if part else "" for part in parts)[:VALUE_LIMIT],)
     if total <= CANDIDATES:
-        return unique("".join(choice)[:VALUE_LIMIT] for choice in product(*(p or ("",) for p in parts)))
+        return unique(
+            "".join(choice)[:VALUE_LIMIT] for choice in product(*(p or ("",) for p in parts))
+        )
     width = min(CANDIDATES, max(len(part) for part in parts))
     return unique(
         "".join(part[i % len(part)] if part else "" for part in parts)[:VALUE_LIMIT]

@@ -13,7 +13,7 @@ cannot be measured.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 
 
@@ -56,6 +56,7 @@ _ACTIVATORS = (
     "service", "grub2-mkconfig", "update-grub", "dracut", "newaliases", "mkdir", "touch", "vi",
     "vim", "nano", "rm", "cp", "mv", "udevadm", "ldconfig", "update-initramfs",
     "authselect apply-changes", "dnf reinstall", "yum reinstall", "vgs", "dnf clean", "logger",
+    "firewall-cmd --reload", "restorecon", "fapolicyd-cli", "postmap", "sysctl --load",
 )  # fmt: skip
 _TRUE_WORDS = ("yes", "true", "on", "1", "enable", "enabled")
 _FALSE_WORDS = ("no", "false", "off", "0", "disable", "disabled")
@@ -86,6 +87,15 @@ class ActionVocabulary:
     programs: tuple[str, ...] = _PROGRAMS
     true_words: tuple[str, ...] = _TRUE_WORDS
     false_words: tuple[str, ...] = _FALSE_WORDS
+    _canonical: dict[str, str] = field(init=False, repr=False, compare=False)
+    _opposed: frozenset[tuple[str, str]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Derive the look-up tables once; they are asked for every pair of actions."""
+        canonical = {word: verb for verb, words in self.synonyms for word in words}
+        object.__setattr__(self, "_canonical", canonical)
+        pairs = frozenset(self.opposites)
+        object.__setattr__(self, "_opposed", pairs | {(right, left) for left, right in pairs})
 
     @classmethod
     def default(cls) -> ActionVocabulary:
@@ -100,7 +110,7 @@ class ActionVocabulary:
         key a list of words. Raises VocabularyError for an unknown key or a value of another shape.
         """
         base = cls.default()
-        known = {field.name for field in fields(cls)}
+        known = {item.name for item in fields(cls) if item.init}
         values: dict[str, tuple[object, ...]] = {}
         for key, value in table.items():
             if key not in known:
@@ -113,12 +123,12 @@ class ActionVocabulary:
     def canonical(self, verb: str) -> str:
         """Return the verb that stands for this one ("erase" -> "remove")."""
         lowered = verb.lower().lstrip("-")
-        return _synonym_table(self).get(lowered, lowered)
+        return self._canonical.get(lowered, lowered)
 
     def are_opposite(self, one: str, other: str) -> bool:
         """Say whether two verbs undo each other; "enable-feature" is read by its first part."""
         left, right = self.canonical(one), self.canonical(other)
-        table = _opposite_table(self)
+        table = self._opposed
         if (left, right) in table:
             return True
         heads = left.partition("-"), right.partition("-")
@@ -152,7 +162,9 @@ def _entries(key: str, value: object) -> tuple[object, ...]:
     if key == "synonyms":
         if not isinstance(value, Mapping):
             raise VocabularyError("[actions] synonyms must be a table of verb = [verbs]")
-        return tuple((str(verb), _words(f"synonyms.{verb}", words)) for verb, words in value.items())
+        return tuple(
+            (str(verb), _words(f"synonyms.{verb}", words)) for verb, words in value.items()
+        )
     if key == "opposites":
         if not isinstance(value, list | tuple):
             raise VocabularyError("[actions] opposites must be a list of pairs")
@@ -172,14 +184,3 @@ def _words(key: str, value: object) -> tuple[str, ...]:
 @lru_cache(maxsize=1)
 def _default() -> ActionVocabulary:
     return ActionVocabulary()
-
-
-@lru_cache(maxsize=16)
-def _synonym_table(vocabulary: ActionVocabulary) -> dict[str, str]:
-    return {word: verb for verb, words in vocabulary.synonyms for word in words}
-
-
-@lru_cache(maxsize=16)
-def _opposite_table(vocabulary: ActionVocabulary) -> frozenset[tuple[str, str]]:
-    pairs = vocabulary.opposites
-    return frozenset(pairs) | frozenset((right, left) for left, right in pairs)

@@ -60,7 +60,9 @@ def start_rabbitmq(folder: Path) -> tuple[str, int]:
     if binary is None:
         sys.exit("no rabbitmq-server found: apt-get install rabbitmq-server")
     config = home / "rabbitmq.conf"
-    config.write_text(f"listeners.tcp.1 = 127.0.0.1:{port}\nvm_memory_high_watermark.absolute = 1GB\n")
+    config.write_text(
+        f"listeners.tcp.1 = 127.0.0.1:{port}\nvm_memory_high_watermark.absolute = 1GB\n"
+    )
     environment = os.environ | {
         "HOME": str(home),
         "RABBITMQ_NODENAME": f"cgtest{port}@localhost",
@@ -100,7 +102,9 @@ def _wait(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + START_S
     while not answers(port):
         if server.poll() is not None or time.monotonic() > deadline:
-            sys.exit(f"server on port {port} did not start:\n{log.read_text(errors='replace')[-2000:]}")
+            sys.exit(
+                f"server on port {port} did not start:\n{log.read_text(errors='replace')[-2000:]}"
+            )
         time.sleep(0.2)
 
 

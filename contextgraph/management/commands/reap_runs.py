@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 class Command(BaseCommand):
     """One sweep, or sweeps until nothing is open."""
 
-    help = "Finish runs whose messages were lost: never dispatched, lost chords, expired leases, due retries."
+    help = "Finish runs whose messages were lost: not dispatched, lost chords, due retries."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Options."""
-        parser.add_argument("--inline", action="store_true", help="score in this process, no broker needed")
+        parser.add_argument(
+            "--inline", action="store_true", help="score in this process, no broker needed"
+        )
         parser.add_argument(
             "--until-done", action="store_true", help="sweep again until no run is open"
         )

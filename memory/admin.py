@@ -1,0 +1,156 @@
+"""The graph in the admin: runs, attempts, tips, retrievals and dream passes, to be read.
+
+Guarantees: every list takes a fixed number of queries, filters only by columns with few values, and
+answers a search by whole ids. "Followed?" and its source are those of ``memory.credit``, as in every
+report. Does not judge tips: that is the reviewers' desk, which comes with its own pages.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin
+from django.urls import reverse
+from django.utils.html import format_html
+
+from memory.admin_base import ReadOnlyAdmin, excerpt
+from memory.credit import following, quadrant, row_of
+from memory.models import Attempt, DreamPass, Retrieval, Run, Tip
+from memory.run_view import load_bearing_reason
+
+if TYPE_CHECKING:
+    from django.utils.safestring import SafeString
+
+
+def rows_link(model: str, text: str, **filters: Any) -> SafeString:
+    """A link to the list of *model* of this app, filtered."""
+    query = "&".join(f"{name}__exact={value}" for name, value in filters.items())
+    return format_html(
+        '<a href="{}?{}">{}</a>', reverse(f"admin:memory_{model}_changelist"), query, text
+    )
+
+
+@admin.register(Run)
+class RunAdmin(ReadOnlyAdmin):
+    """Runs, latest first."""
+
+    list_display = (
+        "external_id", "skill", "status", "scoring_round", "revision", "model", "started_at",
+        "ended_at", "superseded_at", "rows",
+    )  # fmt: skip
+    list_filter = ("status", ("superseded_at", admin.EmptyFieldListFilter))
+    search_fields = ("external_id", "skill")
+    search_help_text = "external id, skill or primary key, whole"
+    unlisted = ("hazards", "extra")
+
+    @admin.display(description="rows")
+    def rows(self, run: Run) -> SafeString:
+        """Links to the run's attempts and retrievals."""
+        return format_html(
+            "{} · {}",
+            rows_link("attempt", "attempts", run=run.pk),
+            rows_link("retrieval", "retrievals", run=run.pk),
+        )
+
+
+@admin.register(Attempt)
+class AttemptAdmin(ReadOnlyAdmin):
+    """Attempts of all runs."""
+
+    list_display = (
+        "rule_id", "number", "run", "category", "passed", "failure_mode", "outcome_value",
+        "outcome_confidence", "outcome_reason", "script_truncated", "rows",
+    )  # fmt: skip
+    list_select_related = ("run",)
+    list_filter = ("passed", "script_truncated", "apply_failed", "deferred")
+    search_fields = ("rule_id", "run__external_id")
+    search_help_text = "rule id, external id of the run or primary key, whole"
+    unlisted = (
+        "script",
+        "narrative",
+        "evaluator_raw",
+        "evaluator_error",
+        "extra",
+        "run__extra",
+        "run__hazards",
+    )
+
+    @admin.display(description="rows")
+    def rows(self, attempt: Attempt) -> SafeString:
+        """Link to the tips of the attempt."""
+        return rows_link("retrieval", "retrievals", attempt=attempt.pk)
+
+
+@admin.register(Tip)
+class TipAdmin(ReadOnlyAdmin):
+    """Tips, retired ones included."""
+
+    list_display = (
+        "external_id", "skill", "tip_type", "category", "beginning", "source_rule_id",
+        "created_at", "retired_at", "rows",
+    )  # fmt: skip
+    list_filter = (("retired_at", admin.EmptyFieldListFilter),)
+    search_fields = ("external_id", "source_rule_id")
+    search_help_text = "external id, source rule or primary key, whole"
+    unlisted = ("mechanism", "extra")
+
+    @admin.display(description="text")
+    def beginning(self, tip: Tip) -> str:
+        """What it says, cut."""
+        return excerpt(tip.text)
+
+    @admin.display(description="rows")
+    def rows(self, tip: Tip) -> SafeString:
+        """Link to the retrievals of the tip."""
+        return rows_link("retrieval", "retrievals", tip=tip.pk)
+
+
+@admin.register(Retrieval)
+class RetrievalAdmin(ReadOnlyAdmin):
+    """Retrievals: the unit of attribution."""
+
+    list_display = (
+        "id", "run", "rule_id", "attempt", "tip", "rank", "shown", "outcome_value", "answer",
+        "quadrant", "tip_followed_llm", "tip_followed_emb", "tip_followed_trace_verdict", "reason",
+    )  # fmt: skip
+    list_select_related = ("run", "attempt", "tip")
+    list_filter = ("shown", "superseded", "tip_followed_llm", "tip_followed_review")
+    search_fields = ("rule_id", "run__external_id", "tip__external_id")
+    search_help_text = "rule id, external id of the run or tip, or primary key, whole"
+    ordering = ("-id",)
+    unlisted = (
+        "shown_text", "extra", "tip_followed_trace_evidence", "run__extra", "run__hazards",
+        "attempt__script", "attempt__narrative", "attempt__evaluator_raw", "attempt__extra",
+        "tip__text", "tip__mechanism", "tip__extra",
+    )  # fmt: skip
+    readonly_fields = ("answer", "quadrant", "reason")
+
+    @admin.display(description="followed?")
+    def answer(self, row: Retrieval) -> str:
+        """What the first signal with an answer says, and which one that is."""
+        followed, source = following(row_of(row))
+        if followed is None:
+            return "nobody knows"
+        return f"{'followed' if followed else 'ignored'} ({source})"
+
+    @admin.display(description="quadrant")
+    def quadrant(self, row: Retrieval) -> str:
+        """Earned, misleading, lucky neighbour, bystander or unknown."""
+        return str(quadrant(row_of(row))).replace("_", " ")
+
+    @admin.display(description="reason")
+    def reason(self, row: Retrieval) -> str:
+        """Why a signal is missing."""
+        return load_bearing_reason(row) or ""
+
+
+@admin.register(DreamPass)
+class DreamPassAdmin(ReadOnlyAdmin):
+    """Stored recounts."""
+
+    list_display = ("id", "run", "number", "policy", "retrievals", "created_at")
+    list_select_related = ("run",)
+    search_fields = ("run__external_id",)
+    search_help_text = "external id of the run or primary key, whole"
+    ordering = ("-id",)
+    unlisted = ("summary", "run__extra", "run__hazards")

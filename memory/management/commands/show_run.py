@@ -1,0 +1,45 @@
+"""``show_run RUN``: one run with its attempts, the tips of each, every signal and every reason.
+
+Guarantees: RUN is an external id or a primary key, and an unknown one is an error with exit code 1 that
+names it, never another run; reads only; the JSON is ASCII, so that hostile text stays text in a pipe.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from memory.models import Run
+from memory.querysets import AmbiguousRun, UnknownRun
+from memory.run_render import render_run
+from memory.run_view import run_view
+from memory.terminal import print_all
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
+
+
+class Command(BaseCommand):
+    """Print one run."""
+
+    help = "Show a run: attempts, their tips, each signal, each reason."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Which run, and in which form."""
+        parser.add_argument("run", metavar="RUN", help="external id or primary key")
+        parser.add_argument("--skill", help="needed when several skills use the external id")
+        parser.add_argument("--json", action="store_true", help="everything, as JSON")
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        """Look the run up and print it."""
+        try:
+            run = Run.objects.named(options["run"], skill=options["skill"])
+        except (UnknownRun, AmbiguousRun) as error:
+            raise CommandError(str(error)) from error
+        view = run_view(run)
+        if options["json"]:
+            self.stdout.write(json.dumps(view, indent=2))
+        else:
+            print_all(self.stdout, render_run(view))

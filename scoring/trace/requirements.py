@@ -1,0 +1,145 @@
+"""What a tip asks for, as values: requirements, their weight, and how commands become some.
+
+Guarantees: immutable; a check (`grep`, `systemctl status`) gives no requirement; steps that put a
+change into force weigh little beside the change itself.
+
+Does not guarantee that a requirement can be met: it only says what to look for.
+
+Shaped by tips in which a restart, a note and one decisive line stood side by side.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from scoring.trace.actions import UNKNOWN, Action, ActionKind
+from scoring.trace.prose import Polarity
+
+if TYPE_CHECKING:
+    from scoring.trace.vocabulary import ActionVocabulary
+
+PRINCIPAL: Final = 1.0
+ACTIVATION: Final = 0.2
+HINT: Final = 0.5
+MENTION: Final = 0.3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Requirement:
+    """One thing that a tip asks for or forbids.
+
+    `action` is what to do (None: the `words` must occur together in one action); `paths` are the
+    files it may be done in (any of them; empty: anywhere). `subjects` are acronyms of the sentence,
+    one of which a script on this matter would mention. `weight` is PRINCIPAL, or HINT
+    (a bare identifier, a weak "not"), MENTION (explained, conditional) or ACTIVATION.
+    """
+
+    polarity: Polarity
+    term: str
+    action: Action | None = None
+    words: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    weight: float = PRINCIPAL
+    subjects: tuple[str, ...] = ()
+
+
+def selected(shown: list[Requirement], advised_items: list[Requirement]) -> list[Requirement]:
+    """Prefer what is shown on lines of its own over what the prose around it mentions."""
+    by_polarity: dict[Polarity, list[Requirement]] = {polarity: [] for polarity in Polarity}
+    for item in advised_items:
+        by_polarity[item.polarity].append(item)
+    advised = by_polarity[Polarity.PRESCRIBES]
+    strong = [item for item in advised if item.weight == PRINCIPAL]
+    forbidden = by_polarity[Polarity.FORBIDS]
+    if any(item.weight == PRINCIPAL for item in shown):
+        # Beside explicit lines only an explicit warning counts, not "files not owned by root".
+        firm = [item for item in forbidden if item.weight == PRINCIPAL and not item.words]
+        return _distinct(shown + firm)
+    firm = [item for item in forbidden if item.weight == PRINCIPAL or item.action or item.paths]
+    if strong:
+        return _distinct(strong + shown + firm)
+    if shown:
+        return _distinct([replace(item, weight=PRINCIPAL) for item in shown] + firm)
+    hints = [item for item in advised if item.weight == HINT]
+    return _distinct((hints or by_polarity[Polarity.EXPLAINS] or advised) + (firm or forbidden))
+
+
+def _distinct(items: list[Requirement]) -> list[Requirement]:
+    return list(dict.fromkeys(items))
+
+
+def together(polarity: Polarity, words: tuple[str, ...], paths: tuple[str, ...]) -> Requirement:
+    """Words that must occur in one action; beside a table of mounts, paths are words as well."""
+    if any(path.endswith("fstab") for path in paths) and len(paths) > 1:
+        words += tuple(path for path in paths if not path.endswith("fstab"))
+        paths = tuple(path for path in paths if path.endswith("fstab"))
+    term = ", ".join((*words, *paths))
+    return Requirement(polarity=polarity, term=term, words=words, paths=paths)
+
+
+def command_requirements(
+    actions: tuple[Action, ...],
+    vocabulary: ActionVocabulary,
+    polarity: Polarity,
+    text: str,
+    *,
+    mentioned: bool = False,
+) -> list[Requirement]:
+    """Turn the actions of a tip's command into requirements; a check gives none.
+
+    An action of a known kind stands for its command line. A bare program name (`mentioned`) asks
+    for any use of it.
+    """
+    specific = [
+        action
+        for action in actions
+        if action.kind is not ActionKind.COMMAND and action.text != UNKNOWN
+    ]
+    if any(action.kind is ActionKind.WRITE for action in specific):
+        # What a replacement takes away is only the other side of what it writes.
+        specific = [action for action in specific if action.kind is not ActionKind.ERASE]
+    items: list[Requirement] = []
+    for action in specific or actions:
+        if action.kind is ActionKind.COMMAND and vocabulary.is_listed(
+            vocabulary.readers, (action.target, *action.args)
+        ):
+            continue
+        items.append(
+            Requirement(
+                polarity=polarity,
+                term=text.removeprefix("sudo ")[:200],
+                action=action,
+                paths=(action.target,) if action.kind in _ON_PATHS and action.target else (),
+                weight=PRINCIPAL if mentioned else _command_weight(action, vocabulary, specific),
+            )
+        )
+    return items
+
+
+_ON_PATHS: Final = frozenset(
+    {ActionKind.WRITE, ActionKind.ERASE, ActionKind.CREATE, ActionKind.MODE, ActionKind.OWNER,
+     ActionKind.GROUP}
+)  # fmt: skip
+
+
+def _command_weight(action: Action, vocabulary: ActionVocabulary, siblings: list[Action]) -> float:
+    argv = (action.target, *action.args)
+    if action.kind is ActionKind.SERVICE and action.verb in ("start", "stop") and len(siblings) > 1:
+        # `enable --now` is about enabling; starting comes with it.
+        return ACTIVATION
+    if action.kind is ActionKind.SERVICE:
+        argv = ("systemctl", vocabulary.canonical(action.verb))
+    elif action.kind is ActionKind.PACKAGE:
+        argv = ("dnf", action.verb)
+    elif action.kind is ActionKind.CREATE:
+        argv = ("touch",)
+    elif action.kind is not ActionKind.COMMAND:
+        return PRINCIPAL
+    return ACTIVATION if vocabulary.is_listed(vocabulary.activators, argv) else PRINCIPAL
+
+
+def without_placeholders(text: str) -> str:
+    """`<user>` and `[file]` would be redirections and globs to a shell: quote them."""
+    return re.sub(r"(?<!\S)(<[^<>\n]+>|\[[^\]\n]+\])(?!\S)", r"'\1'", text)

@@ -1,0 +1,3 @@
+"""Tests of the action-trace signal."""
+
+from __future__ import annotations
