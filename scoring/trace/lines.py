@@ -276,7 +276,8 @@ def path_closeness(tip: str, script: str) -> float:
     """Return how far a script's path is the one that a tip names: 1 same, 0 another.
 
     1.0 the same file, or a file under the directory; 0.95 a neighbour in the same `….d`
-    directory; 0.8 in a `….d` directory beside it; 0.5 a drop-in where the tip names the main file, or the reverse; 0.6 not known.
+    directory; 0.8 in a `….d` directory beside it; 0.5 a drop-in where the tip names the main file,
+    or the reverse; 0.6 not known.
     """
     if not script:
         return 0.5

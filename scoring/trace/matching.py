@@ -178,9 +178,10 @@ def _undone(wanted: Action, result: Match, actions: Sequence[Action]) -> Match |
     for action in reversed(actions):
         if action is written:
             return None
-        if action.kind is ActionKind.ERASE and action.line > written.line:
-            if _deletes(wanted, (written.target,), action) and action.target == written.target:
-                return Match(score=0.0, opposed=True, action=action, note="removes it again")
+        later = action.kind is ActionKind.ERASE and action.line > written.line
+        same_file = action.target == written.target
+        if later and same_file and _deletes(wanted, (written.target,), action):
+            return Match(score=0.0, opposed=True, action=action, note="removes it again")
     return None
 
 

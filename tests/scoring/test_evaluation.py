@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from io import StringIO
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from django.core.management import CommandError, call_command
 
 from scoring.evaluation import LabelledPair, PairFileError, Scored, agreement, read_pairs
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def pair(*, followed: bool, kind: str = "k") -> LabelledPair:

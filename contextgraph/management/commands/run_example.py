@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand
+from kombu import Connection
 
 from contextgraph import supervisor
+from contextgraph.client import intake_queue
 
+CONSUMER_START_S = 60.0
+STOP_S = 45.0
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
@@ -35,10 +40,10 @@ class Command(BaseCommand):
         started = None if up and up.alive else self._start_processes()
         try:
             call_command("post_run", *files, follow=True, timeout=600.0)
+            _until_consumed()
         finally:
             if started is not None:
-                supervisor.stop(settings.BASE_DIR)
-                started.wait()
+                _stop(started)
         call_command("audit_memory", skill="stig")
         self.stdout.write(
             "\nLook closer: .venv/bin/python manage.py show_run harbor-run-02\n"
@@ -49,3 +54,24 @@ class Command(BaseCommand):
         """The same processes as `up`, without the admin; their output goes to .contextgraph/logs."""
         manage = str(settings.BASE_DIR / "manage.py")
         return subprocess.Popen([sys.executable, manage, "up", "--quiet", "--no-web"])
+
+
+def _until_consumed() -> None:
+    """Wait until the intake queue is empty: runs that were stored before are final at once."""
+    end = time.monotonic() + CONSUMER_START_S
+    with Connection(settings.CELERY_BROKER_URL) as connection:
+        queue = intake_queue(settings.INTAKE_QUEUE)(connection.default_channel)
+        while time.monotonic() < end:
+            if queue.queue_declare().message_count == 0:
+                return
+            time.sleep(0.2)
+
+
+def _stop(started: subprocess.Popen[bytes]) -> None:
+    """End the processes that this command started; they may still be starting."""
+    started.terminate()
+    try:
+        started.wait(timeout=STOP_S)
+    except subprocess.TimeoutExpired:
+        supervisor.stop(settings.BASE_DIR)
+        started.wait()
