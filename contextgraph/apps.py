@@ -13,5 +13,5 @@ class ContextgraphConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Register the system checks."""
-        from contextgraph import checks  # noqa: F401 - importing registers them
+        """Register the system checks, and make our Celery app the one that `.delay` uses."""
+        from contextgraph import celery, checks  # noqa: F401 - importing registers them

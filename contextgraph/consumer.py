@@ -40,10 +40,6 @@ logger = logging.getLogger(__name__)
 PREFETCH: Final = 8
 """Messages held unacknowledged: at most 8 MiB of bodies."""
 
-REDELIVER_AFTER_S: Final = 60
-"""Redis only, unless ``settings.INTAKE_REDELIVER_AFTER_S`` says otherwise: a killed consumer's messages
-come back after this long. One that is merely slow meets the lock and then finds nothing to do."""
-
 DRAIN_IDLE_S: Final = 1.5
 RECONNECT: Final = {"interval_start": 0.5, "interval_step": 0.5, "interval_max": 3.0}
 
@@ -70,7 +66,7 @@ def transport_options(broker_url: str) -> dict[str, Any]:
     if not broker_url.startswith(("redis", "rediss", "sentinel")):
         return {}
     return {
-        "visibility_timeout": getattr(settings, "INTAKE_REDELIVER_AFTER_S", REDELIVER_AFTER_S),
+        "visibility_timeout": settings.INTAKE_REDELIVER_AFTER_S,
         "unacked_restore_throttle": 1,  # look at every idle second, not at every tenth
         "unacked_key": "contextgraph_intake_unacked",
         "unacked_index_key": "contextgraph_intake_unacked_index",

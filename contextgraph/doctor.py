@@ -22,7 +22,8 @@ from django.utils import timezone
 from kombu import Connection
 
 from contextgraph.celery import QUEUES, app
-from contextgraph.models import IncomingDocument, RejectedMessage
+from contextgraph.models import RejectedMessage
+from contextgraph.parts import incomplete_documents
 from memory.models import Run
 from scoring.judge import service as judge
 from scoring.judge.client import JudgeClient
@@ -165,15 +166,12 @@ def _disk() -> Iterator[Finding]:
 
 
 def _intake() -> Iterator[Finding]:
-    late = IncomingDocument.objects.filter(
-        assembled_at__isnull=True, last_part_at__lt=timezone.now() - DOCUMENT_IS_LATE
-    )
-    for document in late.order_by("last_part_at")[:5]:
-        have = document.pieces.count()
+    for document in incomplete_documents(older_than=timezone.now() - DOCUMENT_IS_LATE)[:5]:
         yield Finding(
             part="incomplete document",
             state=WARNING,
-            detail=f"{document.name or document.sha256[:12]}: {have} of {document.parts} parts",
+            detail=f"{document.name or document.sha256[:12]}: "
+            f"{document.arrived} of {document.parts} parts",
             mend="post the file again: parts that are there already are no-ops",
         )
     refused = RejectedMessage.objects.filter(resolved_at__isnull=True).count()

@@ -19,7 +19,6 @@ from __future__ import annotations
 import logging
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from celery import chord, current_app, group
@@ -101,7 +100,11 @@ def _open_round(run_id: int, signals: tuple[Signal, ...]) -> None:
     signals = tuple(signal for signal in signals if enabled(signal))
     planned = batches.plan(run, signals)
     ScoreBatch.objects.bulk_create(planned, ignore_conflicts=True)
-    transaction.on_commit(partial(_send_chord, run_id, run.scoring_round), robust=True)
+
+    def send() -> None:
+        _send_chord(run_id, run.scoring_round)
+
+    transaction.on_commit(send, robust=True)
     logger.info("run.scoring", extra={"run_id": run_id, "batches": len(planned)})
 
 
@@ -205,7 +208,10 @@ def reap(*, inline: bool = False, impatient: bool = False) -> Reaped:
     for run_id in _ids(Run.objects.filter(status="finalizing", state_changed_at__lte=before)):
         if finish(run_id):
             done.finalized.append(run_id)
-    due = Retrieval.objects.filter(llm_retry_at__lte=Now()).order_by("run_id")
+    # retries are jittered: waiting for their neighbours makes one round of them, not one a sweep
+    gather = 0.0 if impatient else settings.JUDGE_RETRY_AFTER_S / 2
+    ripe = Retrieval.objects.filter(llm_retry_at__lte=Now() - timedelta(seconds=gather))
+    due = ripe.order_by("run_id")
     for run_id in due.values_list("run_id", flat=True).distinct():
         if judge.configured() and reopen(run_id):
             done.reopened.append(run_id)

@@ -167,7 +167,6 @@ class RunWriter:
             failure_mode=entry.failure_mode,
             raw=entry.evaluator_raw,
             error=entry.evaluator_error,
-            deferred=entry.deferred,
             sender_value=entry.grade_value,
             sender_confidence=entry.grade_confidence,
         )
@@ -262,7 +261,6 @@ def apply_correction(attempt: Attempt, entry: OutcomeCorrection, skill: Skill) -
         passed=entry.passed,
         failure_mode=entry.failure_mode,
         raw=raw,
-        deferred=attempt.deferred,
         sender_value=entry.grade_value,
         sender_confidence=entry.grade_confidence,
     )

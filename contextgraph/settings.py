@@ -33,6 +33,10 @@ if USES_EMBEDDED:
     CELERY_RESULT_BACKEND = CELERY_RESULT_BACKEND or _pair.result_backend
 
 DATABASES: dict[str, Any] = {"default": dj_database_url.parse(DATABASE_URL)}
+# A socket folder arrives as an option; dbshell wants it as the host.
+for _name in ("host", "port"):
+    if _name in DATABASES["default"].get("OPTIONS", {}):
+        DATABASES["default"][_name.upper()] = DATABASES["default"]["OPTIONS"].pop(_name)
 # Prefork closes connections per task anyway; a web or consumer process reconnects after a restart.
 DATABASES["default"]["CONN_MAX_AGE"] = 0
 DATABASES["default"].setdefault("OPTIONS", {})["application_name"] = "contextgraph"
@@ -102,11 +106,11 @@ if env_bool("DJANGO_HTTPS"):
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 
 LANGUAGE_CODE = "en-gb"
+LANGUAGES = [("en-gb", "English")]  # the theme offers a chooser, and warns, when there are more
 TIME_ZONE = "UTC"
 USE_TZ = True
 STATIC_URL = "static/"
-STATIC_ROOT = STATE_DIR / "static"
-WHITENOISE_USE_FINDERS = True  # no collectstatic step for a newcomer
+WHITENOISE_USE_FINDERS = True  # served from the packages: no collectstatic step, no STATIC_ROOT
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
@@ -185,6 +189,8 @@ CELERY_BEAT_SCHEDULE = {
 INTAKE_QUEUE = env_str("CONTEXTGRAPH_INTAKE_QUEUE", "contextgraph.runs")
 MAX_MESSAGE_BYTES = 1024 * 1024  # larger runs travel in parts or by claim check
 MAX_DOCUMENT_BYTES = env_int("CONTEXTGRAPH_MAX_DOCUMENT_BYTES", 512 * 1024 * 1024, low=1024)
+# On Redis, a message that a killed consumer held comes back after this long (AMQP: at once).
+INTAKE_REDELIVER_AFTER_S = env_int("CONTEXTGRAPH_INTAKE_REDELIVER_AFTER_S", 60, low=1)
 # A claim check may only name files below these folders; none by default.
 CLAIM_ROOTS = env_list("CONTEXTGRAPH_CLAIM_ROOTS")
 

@@ -34,7 +34,6 @@ class Evaluation:
     failure_mode: str = ""
     raw: Mapping[str, Any] | None = None
     error: str = ""
-    deferred: bool = False
     sender_value: float | None = None
     sender_confidence: float | None = None
 

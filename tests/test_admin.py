@@ -29,7 +29,6 @@ from tests.factories import (
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
 
     from django.db.models import Model
 
@@ -42,11 +41,8 @@ HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(2)>\u202e\x1b[2J'
 
 
 @pytest.fixture(autouse=True)
-def _admin_settings(settings: Any, tmp_path: Path) -> None:
-    """whitenoise warns about a folder that only ``collectstatic`` makes, the theme about languages."""
+def _quick_logins(settings: Any) -> None:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # quick logins
-    settings.STATIC_ROOT = tmp_path
-    settings.LANGUAGES = [("en-gb", "English")]
 
 
 def make_rejected(**fields: Any) -> RejectedMessage:

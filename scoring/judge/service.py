@@ -3,7 +3,7 @@
 Guarantees: every call leaves a Judgement, also a failed one; a failure leaves ``tip_followed_llm``
 NULL with a reason and the time of the next try, never a label; a label is written only onto a row
 that has none, so a late duplicate changes nothing. The try is counted before the call: a row that
-kills its process is left alone after JUDGE_MAX_TRIES.
+kills its process is left alone after JUDGE_MAX_TRIES. A server that is away costs no try for some hours.
 
 Not guaranteed: at most one call per row. A worker killed between the call and the commit pays twice.
 
@@ -47,6 +47,8 @@ RETRIABLE: Final = {Reason.JUDGE_UNAVAILABLE.value, Reason.JUDGE_ERROR.value}
 FAILURES_TO_OPEN: Final = 5
 OPEN_FOR_S: Final = 10.0
 LONGEST_BACKOFF: Final = 8
+"""Rounds over which the pause doubles, and for which an outage is borne: hours, by default."""
+
 WORKER_LOST: Final = "its process died during the call, every time"
 
 
@@ -129,16 +131,21 @@ def score(batch: ScoreBatch) -> int:
         if bench.breaker.is_open():
             _leave_for_later(batch)
             break
-        judge_row(row, script=scripts[row.attempt_id] or "", bench=bench)
+        judge_row(row, script=scripts[row.attempt_id] or "", bench=bench, in_round=batch.round)
     return len(rows)
 
 
-def judge_row(row: Retrieval, *, script: str, bench: Bench) -> None:
-    """Ask about one retrieval and store the answer or the reason why there is none."""
-    counted = Retrieval.objects.filter(pk=row.pk, llm_tries__lt=settings.JUDGE_MAX_TRIES)
+def judge_row(row: Retrieval, *, script: str, bench: Bench, in_round: int) -> None:
+    """Ask about one retrieval and store the answer or the reason why there is none.
+
+    *in_round* is the run's scoring round: in the first LONGEST_BACKOFF ones a server that is away
+    does not cost the row a try.
+    """
+    unanswered = Retrieval.objects.filter(pk=row.pk, tip_followed_llm__isnull=True)
+    counted = unanswered.filter(llm_tries__lt=settings.JUDGE_MAX_TRIES)
     if not counted.update(llm_tries=F("llm_tries") + 1):
-        Retrieval.objects.filter(pk=row.pk).update(llm_reason=Reason.JUDGE_ERROR, llm_retry_at=None)
-        logger.error("judge.worker_lost", extra={"retrieval_id": row.pk, "cause": WORKER_LOST})
+        if unanswered.update(llm_reason=Reason.JUDGE_ERROR, llm_retry_at=None):
+            logger.error("judge.worker_lost", extra={"retrieval_id": row.pk, "cause": WORKER_LOST})
         return
     row.llm_tries += 1
     prompt = bench.prompts.for_skill(row.skill)
@@ -149,7 +156,7 @@ def judge_row(row: Retrieval, *, script: str, bench: Bench) -> None:
         verdict = parse_verdict(reply.content)
     except JudgeError as error:
         bench.breaker.record(unavailable=isinstance(error, JudgeUnavailable))
-        _store_failure(row, error, reply=reply, prompt=prompt, bench=bench)
+        _store_failure(row, error, reply=reply, prompt=prompt, bench=bench, in_round=in_round)
         return
     bench.breaker.record(unavailable=False)
     _store_verdict(row, verdict, reply=reply, prompt=prompt)
@@ -183,9 +190,12 @@ def _store_failure(
     reply: JudgeReply | None,
     prompt: JudgePrompt,
     bench: Bench,
+    in_round: int,
 ) -> None:
-    may_retry = error.reason in RETRIABLE and row.llm_tries < settings.JUDGE_MAX_TRIES
-    delay = retry_delay(row.llm_tries, asked_for=error.retry_after_s)
+    # an outage is not the row's fault: the same few rows are asked first each time, and would be
+    # out of tries after minutes
+    excused = isinstance(error, JudgeUnavailable) and in_round <= LONGEST_BACKOFF
+    delay = _time_to_next_try(row, error, in_round=in_round if excused else None)
     facts = (
         _facts(reply, prompt)
         if reply
@@ -199,7 +209,8 @@ def _store_failure(
     with transaction.atomic():
         written = Retrieval.objects.filter(pk=row.pk, tip_followed_llm__isnull=True).update(
             llm_reason=error.reason,
-            llm_retry_at=Now() + timedelta(seconds=delay) if may_retry else None,
+            llm_retry_at=None if delay is None else Now() + delay,
+            llm_tries=F("llm_tries") - int(excused),
         )
         if written:
             Judgement.objects.create(
@@ -208,6 +219,17 @@ def _store_failure(
                 error=storable(f"{type(error).__name__}: {error}")[:500],
                 **facts,
             )
+
+
+def _time_to_next_try(
+    row: Retrieval, error: JudgeError, *, in_round: int | None
+) -> timedelta | None:
+    """Pause by the round of an outage that is borne, else by the row's own tries; None: no more."""
+    out_of_tries = in_round is None and row.llm_tries >= settings.JUDGE_MAX_TRIES
+    if error.reason not in RETRIABLE or out_of_tries:
+        return None
+    seconds = retry_delay(in_round or row.llm_tries, asked_for=error.retry_after_s)
+    return timedelta(seconds=seconds)
 
 
 def _facts(reply: JudgeReply, prompt: JudgePrompt) -> dict[str, object]:

@@ -285,6 +285,23 @@ class _TipReader:
             # "Installing X with --y failed" warns of the two together.
             terms.words += [name for _, name in terms.objects]
             terms.objects.clear()
+        items = self._explicit(polarity, terms)
+        paths = tuple(terms.paths)
+        named = {name for _, name in terms.objects}
+        words = tuple(dict.fromkeys(word for word in terms.words + terms.bare if word not in named))
+        settled = bool(terms.settings or terms.objects)
+        if terms.commands and polarity is Polarity.PRESCRIBES and not words:
+            settled = True
+        if (words or paths) and not settled:
+            certain = terms.words or paths or polarity is Polarity.FORBIDS
+            item = together(polarity, words, paths)
+            items.append(replace(item, weight=PRINCIPAL if certain else HINT))
+        if polarity is Polarity.FORBIDS and _WEAK_NEGATION.match(clause.text):
+            weight = HINT
+        return [replace(item, weight=min(item.weight, weight)) for item in items]
+
+    def _explicit(self, polarity: Polarity, terms: Terms) -> list[Requirement]:
+        """Return what commands, settings and "restart x" of a clause ask for."""
         items: list[Requirement] = []
         for command in terms.commands:
             actions = parse_script(without_placeholders(command), self.vocabulary).actions
@@ -306,18 +323,7 @@ class _TipReader:
             kind, _, verb = described.partition(" ")
             action = Action(kind=ActionKind(kind), target=name, verb=verb)
             items.append(Requirement(polarity=polarity, term=f"{verb} {name}", action=action))
-        named = {name for _, name in terms.objects}
-        words = tuple(dict.fromkeys(word for word in terms.words + terms.bare if word not in named))
-        settled = bool(terms.settings or terms.objects)
-        if terms.commands and polarity is Polarity.PRESCRIBES and not words:
-            settled = True
-        if (words or paths) and not settled:
-            certain = terms.words or paths or polarity is Polarity.FORBIDS
-            item = together(polarity, words, paths)
-            items.append(replace(item, weight=PRINCIPAL if certain else HINT))
-        if polarity is Polarity.FORBIDS and _WEAK_NEGATION.match(clause.text):
-            weight = HINT
-        return [replace(item, weight=min(item.weight, weight)) for item in items]
+        return items
 
     def _removal(self, text: str, terms: Terms) -> Requirement | None:
         words = terms.words + terms.settings + terms.bare

@@ -30,7 +30,7 @@ SAME: Final = 1.0
 PARTLY_KNOWN: Final = 0.75
 NOT_KNOWN: Final = 0.5
 OTHER_VALUE: Final = 0.15
-_CACHE: Final = 20_000
+_CACHE: Final = 8_000
 
 _PLACEHOLDER: Final = re.compile(
     r"\[[A-Za-z][^\]=]*\]|<[A-Za-z][^>]*>|\{[A-Za-z][^}]*\}|\.\.\.$|…$"

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from scoring.trace.vocabulary import ActionVocabulary
 
 NEAR: Final = 0.9
+LONG_OPTION_LOST: Final = 0.65
 SAME_FILE_OTHER_KEY: Final = 0.05
 _PLACEHOLDER: Final = re.compile(r"[\[<{].*[\]>}]|\.\.\.|…")
 _QUIET: Final = frozenset(
@@ -330,6 +331,9 @@ def _match_command(wanted: Action, action: Action, vocabulary: ActionVocabulary)
     share = 1.0 - len(missing) / len(operands) if operands else 1.0
     flags = 1.0 - len(lost) / len(options) if options else 1.0
     score = 0.6 * share + 0.4 * flags if operands else 0.25 + 0.75 * flags
+    if any(word.startswith("--") for word in lost):
+        # A long option is written out because it matters.
+        score *= LONG_OPTION_LOST
     if missing:
         score = 0.6 if share >= 0.8 else 0.35 * share + 0.05
     note = "other arguments" if missing or lost else ""

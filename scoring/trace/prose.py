@@ -40,14 +40,17 @@ _SENTENCE: Final = re.compile(
 )
 # A reported failure turns what was tried into what not to do.
 _FAILURE: Final = re.compile(
-    r"\b(?:fail(?:s|ed|ing|ures?)?|(?:did|does|do|will|would|could|can|is|was|are|were)(?: not|n['’]t)"
-    r" (?:work|help|persist|apply|take|stick|survive|fix|pass|satisfy|have|effective"
+    r"\b(?:fail(?:s|ed|ing|ures?)?"
+    r"|(?:did|does|(?<=s )do|will|would|could|can|is|was|are|were)(?: not|n['’]t)"
+    r" (?:work|help|persist|apply|take|stick|survive|fix|pass|satisfy|have|exist|effective"
     r"|supported|valid|recogni[sz]ed|honou?red|loaded)\w*"
     r"|(?:ha[ds]|having) no effect|no effect|ineffective|useless|counterproductive"
     r"|not (?:effective|honou?red|supported)"
     r"|br(?:oke|eaks|oken)|backfire[sd]?|refuse[sd]?"
     r"|(?:was|were|is|are|gets?|got|been) (?:ignored|reverted|overwritten|rejected|deprecated"
     r"|regenerated|undone|discarded|wiped|refused|obsolete|lost)"
+    r"|(?:was|were|is|are|gets?) reset|no longer exists?|(?:disappear|vanish)(?:s|ed)?"
+    r"|non-?compliant"
     r"|(?:was|is|were|are) (?:the )?(?:culprit|problem|mistake|cause)|to blame|at fault"
     r"|lock(?:s|ed) (?:\w+ )?out"
     r"|caus(?:ed|es) (?:an? )?(?:health|failure|error|lockout|outage|crash|regression|problem)\w*"
@@ -192,7 +195,9 @@ def _with_failures(parts: list[Clause]) -> list[Clause]:
         result.append(Clause(text=before, polarity=Polarity.FORBIDS))
         if not _own_subject(before):
             _forbid_last(result, floor)
-        result.append(Clause(text=after, polarity=_after_failure(found[0], after)))
+        reason, advice = _advice_after(after)
+        result.append(Clause(text=reason, polarity=_after_failure(found[0], reason)))
+        result.append(Clause(text=advice, polarity=part.polarity))
         floor = len(result)
     return result
 
@@ -208,6 +213,14 @@ def _subject(before: str) -> tuple[str, str]:
     if cut <= 0 or not _own_subject(before[cut:]):
         return "", before
     return before[:cut], before[cut:]
+
+
+def _advice_after(after: str) -> tuple[str, str]:
+    """Split "… on restart, put it there" at the comma before the new advice."""
+    for match in _MARKER.finditer(after):
+        if match.lastgroup == "prescribes" and after[: match.start()].rstrip().endswith(","):
+            return after[: match.start()], after[match.start() :]
+    return after, ""
 
 
 def _after_failure(failure: str, after: str) -> Polarity:

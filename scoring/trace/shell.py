@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SOURCE_LIMIT: Final = 256_000
 ROW_LIMIT: Final = 2_000
 UNPARSED_STEPS: Final = 500
-_CACHE: Final = 2_048
+_CACHE: Final = 256
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

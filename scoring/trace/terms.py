@@ -56,8 +56,9 @@ _MUST_BE: Final = re.compile(
     re.IGNORECASE,
 )
 _KEY_VALUE: Final = re.compile(
-    r"(?<![\w/.`\"'-])(?P<key>[A-Z]\w*[a-z0-9][A-Z]\w*|[A-Z]{2,}(?:_[A-Z]+)+)\s+"
-    r"(?P<value>yes|no|on|off|none|true|false|\d+)\b"
+    r"(?<![\w/.`\"'-])(?:(?P<key>[A-Z]\w*[a-z0-9][A-Z]\w*|[A-Z]{2,}(?:_[A-Z]+)+|[A-Z]{2,}[a-z]\w+)\s+"
+    r"(?P<value>yes|no|on|off|none|true|false|\d+)"
+    r"|(?P<mask>umask|UMASK)\s+(?P<bits>0[0-7]{2,3}))\b"
 )
 _OBJECT_STATE: Final = re.compile(
     r"(?<![\w/.-])[\"`']?(?P<name>[a-z][\w.+@-]{1,40})[\"`']?(?:\s+(?P<noun>service|daemon|package|unit|socket))?"
@@ -282,7 +283,8 @@ _SUBCOMMANDS: Final = frozenset(
 
 def _take_bare(terms: Terms, text: str) -> None:
     for match in _KEY_VALUE.finditer(text):
-        terms.settings.append(f"{match['key']} = {match['value']}")
+        key, value = match["key"] or match["mask"], match["value"] or match["bits"]
+        terms.settings.append(f"{key} = {value}")
     text = _KEY_VALUE.sub(" ", text)
     for pattern, sink in (
         (_ASSIGNMENT, terms.settings),

@@ -93,7 +93,6 @@ def grade_of(run: str, rule: str, number: int) -> Outcome:
         failure_mode=entry.failure_mode,
         raw=raw,
         error=entry.evaluator_error,
-        deferred=entry.deferred,
     )
     return grade(evaluation, load_skill(HERE.parents[1] / "prompts", "stig"))
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from contextgraph import pipeline
@@ -185,18 +189,19 @@ def test_a_lease_that_is_held_is_not_taken() -> None:
 
 
 def test_a_broker_that_is_away_does_not_undo_the_dispatch(settings: Any) -> None:
-    from contextgraph.celery import app
-
     run = ingested()
-    url = app.conf.broker_url
-    app.conf.broker_url = "redis://127.0.0.1:1/0"
-    app.pool.force_close_all()
-    app.__dict__.pop("_pool", None)
-    try:
-        assert pipeline.dispatch(run.pk)
-    finally:
-        app.conf.broker_url = url
-        app.__dict__.pop("_pool", None)
+    database = settings.DATABASES["default"]
+    environment = os.environ | {
+        "DATABASE_URL": f"postgresql://{database['USER']}@/{connection.settings_dict['NAME']}"
+        f"?host={database['HOST']}&port={database['PORT']}",
+        "CELERY_BROKER_URL": "redis://127.0.0.1:1/0",
+        "DJANGO_SETTINGS_MODULE": "contextgraph.settings",
+    }
+    script = (
+        "import django; django.setup()\n"
+        f"from contextgraph import pipeline; assert pipeline.dispatch({run.pk})"
+    )
+    subprocess.run([sys.executable, "-c", script], env=environment, check=True, timeout=60)
     run.refresh_from_db()
     assert run.status == "scoring"
     assert sweep_until_done(run).status == "done"

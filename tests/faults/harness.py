@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +35,7 @@ from tests.faults.saboteur import CHECKOUT
 from tests.stand_ins.judge_server import JudgeServer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tests.faults.servers import EmbeddedServers
 
@@ -67,6 +68,7 @@ class System:
         self.servers = servers
         self.folder = Path(tempfile.mkdtemp(prefix="cg-faults-logs-"))
         self.programs: dict[str, Program] = {}
+        self._restarts: dict[str, Callable[[], Program]] = {}
         self.judge = JudgeServer(latency_ms=JUDGE_LATENCY_MS)
         self.finished: list[tuple[FaultRun, int]] = []
         self.database_url = _clone(servers.template_url, database)
@@ -120,6 +122,7 @@ class System:
         argv = _argv(name, pool=pool)
         program = Program(key, argv, env=self.environment(env), folder=self.folder, plan=plan)
         self.programs[key] = program
+        self._restarts[key] = partial(self.start, name, pool=pool, env=env, label=label, wait=False)
         if wait and name in {"control", "signals", "judge"}:
             program.wait_for_line(" ready.")
         return program
@@ -136,6 +139,16 @@ class System:
         """True if the product's own program runs under this name."""
         program = self.programs.get(name)
         return program is not None and not program.exited() and program.mark.suffix == ".none"
+
+    def tend(self) -> None:
+        """Restart what ended by itself, as `make up` and docker do. A planned victim stays dead.
+
+        kombu 5.7 ends a worker ("Unrecoverable error") when Redis goes away amid an acknowledgement.
+        """
+        for name, program in list(self.programs.items()):
+            if program.mark.suffix == ".none" and program.died():
+                sys.stdout.write(f"{name} ended by itself and is restarted:\n{program.tail(800)}\n")
+                self._restarts[name]()
 
     def end(self, *names: str) -> None:
         """SIGKILL whole groups."""
@@ -171,11 +184,8 @@ class System:
     def post_and_wait_until_half_judged(self, run: FaultRun | None = None) -> FaultRun:
         """Post a run and return while a part of it is judged and a part is not."""
         run = self.post(run)
-        wait_until(
-            lambda: self.labelled(run) >= 4,
-            within=40,
-            what=f"4 judged rows of {run.external_id}",
-        )
+        what = f"4 judged rows of {run.external_id}"
+        self.wait_for(lambda: self.labelled(run) >= 4, within=40, what=what)
         assert self.labelled(run) < run.judgeable - 4, "too late: nearly all rows are judged"
         return run
 
@@ -222,10 +232,14 @@ class System:
         return [row["id"] for row in self.query(statement, self.run_id(run), signal)]
 
     def wait_for(self, condition: Any, *, what: str, within: float = 60.0) -> float:
-        """Wait for rows; a database that is away just now is waited for as well. Seconds it took."""
+        """Wait for rows, tending the processes meanwhile; a database that is away is waited for too.
+
+        Returns the seconds it took.
+        """
         start = time.monotonic()
 
         def holds() -> bool:
+            self.tend()
             with contextlib.suppress(psycopg.OperationalError):
                 return bool(condition())
             return False

@@ -80,6 +80,10 @@ class Program:
             return True
         return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
+    def died(self) -> bool:
+        """True if it ended by itself: :meth:`kill` and :meth:`stop` were not called."""
+        return self._process.returncode is None and self.exited()
+
     def printed(self, text: str) -> bool:
         """True if *text* stands in what this process printed."""
         with self.log.open("rb") as log:

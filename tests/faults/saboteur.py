@@ -100,8 +100,9 @@ def die_before_finish(mark: Path) -> None:
 
 def redeliver_soon(mark: Path) -> None:
     """No murder: Redis gives unacknowledged runs back after 2 s, not a minute; acks are noted."""
-    from contextgraph import consumer
     from kombu.message import Message
+
+    from contextgraph import consumer
 
     original = consumer.transport_options
     soon = {"visibility_timeout": 2, "unacked_restore_throttle": 1}
@@ -129,7 +130,7 @@ def main() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if plan == "none":
         argv = ["-m", "celery"] if program == "celery" else [str(CHECKOUT / "manage.py")]
-        os.execv(sys.executable, [sys.executable, *argv, *args])
+        os.execv(sys.executable, [sys.executable, *argv, *args])  # noqa: S606 - no shell is meant
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "contextgraph.settings")
     import django
 

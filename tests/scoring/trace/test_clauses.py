@@ -28,6 +28,8 @@ def terms(tip: str, polarity: Polarity) -> list[str]:
         ("Attempt 3 failed by editing /etc/c; switch to `a --b`.", ["a --b"], ["/etc/c"]),
         ("I tried `c --d` but it did not work, so use `a --b`.", ["a --b"], ["c --d"]),
         ("`c --d` was reverted at boot. `a --b` must be run.", ["a --b"], ["c --d"]),
+        ("`c --d` disappears on restart, use `a --b`.", ["a --b"], ["c --d"]),
+        ("Do not apply `c --d`; use `a --b`.", ["a --b"], ["c --d"]),
         ("Stop editing /etc/c.", [], ["/etc/c"]),
         ("Attempted `a --b`; worked.", ["a --b"], []),
         ("Set `a = 1`, not `a = 2`.", ["a = 1"], ["a = 2"]),
@@ -61,7 +63,10 @@ def test_a_goal_with_not_forbids_nothing() -> None:
 
 
 def test_lines_take_the_files_of_the_sentence_before_them() -> None:
-    tip = 'Add the line to "/etc/a.conf" or a file in "/etc/a.d":\n\nKey value\n\nThen in "/etc/b.conf":\n\nOther = 1'
+    tip = (
+        'Add the line to "/etc/a.conf" or a file in "/etc/a.d":\n\nKey value\n\n'
+        'Then in "/etc/b.conf":\n\nOther = 1'
+    )
     assert [(item.term, item.paths) for item in parse_tip(tip).requirements] == [
         ("Key value", ("/etc/a.conf", "/etc/a.d")),
         ("Other = 1", ("/etc/b.conf",)),

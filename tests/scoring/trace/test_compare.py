@@ -78,7 +78,7 @@ CASES = {
     ),
     "line by printf": (
         'Add this line to "/etc/x.conf":\n\nMaxTries = 4',
-        'key=MaxTries\nvalue=4\nprintf -v row \'%s = %s\' "$key" "$value"\nprintf \'%s\\n\' "$row" >> /etc/x.conf',
+        "k=MaxTries\nprintf -v row '%s = %s' \"$k\" 4\nprintf '%s\\n' \"$row\" >> /etc/x.conf",
         FOLLOWED,
     ),
     "line by heredoc": (
@@ -167,12 +167,13 @@ CASES = {
         NOT,
     ),
     "audit rule": (
-        'Add the rule to "/etc/audit/rules.d/own.rules":\n\n-a always,exit -F path=/usr/bin/foo -F perm=x -k foo',
-        'R="-F path=/usr/bin/foo"\nfor f in /etc/audit/rules.d/a.rules; do echo "-a always,exit $R -F perm=x -k other" >> "$f"; done',
+        'Add to "/etc/audit/rules.d/own.rules":\n\n-a always,exit -F path=/bin/foo -F perm=x -k foo',
+        'R="-F path=/usr/bin/foo"\nD=/etc/audit/rules.d\n'
+        'for f in $D/a.rules; do echo "-a always,exit $R -F perm=x -k other" >> "$f"; done',
         FOLLOWED,
     ),
     "audit rule on another program": (
-        'Add the rule to "/etc/audit/rules.d/own.rules":\n\n-a always,exit -F path=/usr/bin/foo -F perm=x -k foo',
+        'Add to "/etc/audit/rules.d/own.rules":\n\n-a always,exit -F path=/bin/foo -F perm=x -k foo',
         "echo '-a always,exit -F path=/usr/bin/bar -F perm=x -k foo' >> /etc/audit/rules.d/a.rules",
         NOT,
     ),
@@ -361,9 +362,9 @@ def test_a_class_of_advice_gets_its_verdict(tip: str, script: str, expected: Ver
 @pytest.mark.parametrize(
     "tip",
     [
-        "Attempted appending Ciphers to door_config; failed because the rule likely targets doord_config.",
+        "Attempted appending Ciphers to door_config; failed because the rule targets doord_config.",
         "Attempt 2 failed by editing door_config; learned that rules need polctl-update, not hand edits.",
-        "Use polctl-update --set STRICT to satisfy the door rules instead of manually editing door_config.",
+        "Use polctl-update --set STRICT for door rules instead of manually editing door_config.",
     ],
 )
 @pytest.mark.parametrize("shown", [None, 90])

@@ -33,8 +33,9 @@ def test_a_bad_vocabulary_is_refused_by_name(table: dict[str, object], named: st
 
 
 PIECES = st.sampled_from(
-    ["/etc/a.conf", "`x --y`", "do not ", "instead of ", "failed", "; ", ".\n\n", "$ sudo ", "a = 1", '"', "'",
-     "systemctl ", "enable ", "sed -i 's/a/b/' ", "echo ", ">> ", "$(", ")", "<<E\n", "\\", "\0", "\ud83d", "#", "if ", "\n"]
+    ["/etc/a.conf", "`x --y`", "do not ", "instead of ", "failed", "; ", ".\n\n", "$ sudo ",
+     "a = 1", '"', "'", "systemctl ", "enable ", "sed -i 's/a/b/' ", "echo ", ">> ", "$(", ")",
+     "<<E\n", "\\", "\0", "\ud83d", "#", "if ", "\n"]
 )  # fmt: skip
 TEXTS = st.one_of(st.text(max_size=300), st.lists(PIECES, max_size=40).map("".join))
 
