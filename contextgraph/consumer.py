@@ -40,6 +40,10 @@ logger = logging.getLogger(__name__)
 PREFETCH: Final = 8
 """Messages held unacknowledged: at most 8 MiB of bodies."""
 
+HEARTBEAT_S: Final = 5.0
+HEARTBEAT_FILE: Final = settings.STATE_DIR / "consumer.alive"
+"""Touched while the loop turns, for container health checks; a stuck consumer has an old one."""
+
 DRAIN_IDLE_S: Final = 1.5
 RECONNECT: Final = {"interval_start": 0.5, "interval_step": 0.5, "interval_max": 3.0}
 
@@ -101,6 +105,7 @@ class RunConsumer(ConsumerMixin):
         self._drain = drain
         self._announce = announce
         self._last_message = time.monotonic()
+        self._last_heartbeat = 0.0
 
     # -- running --
 
@@ -157,7 +162,10 @@ class RunConsumer(ConsumerMixin):
         logger.info("consumer.ready on %s at %s", self.queue.name, connection.as_uri())
 
     def on_iteration(self) -> None:
-        """Stop draining when nothing has come for a moment."""
+        """Show that the loop turns; stop draining when nothing has come for a moment."""
+        if time.monotonic() - self._last_heartbeat > HEARTBEAT_S:
+            HEARTBEAT_FILE.touch()
+            self._last_heartbeat = time.monotonic()
         if self._drain and time.monotonic() - self._last_message > DRAIN_IDLE_S:
             self.should_stop = True
 

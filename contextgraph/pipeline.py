@@ -208,7 +208,7 @@ def reap(*, inline: bool = False, impatient: bool = False) -> Reaped:
     for run_id in _ids(Run.objects.filter(status="finalizing", state_changed_at__lte=before)):
         if finish(run_id):
             done.finalized.append(run_id)
-    # retries are jittered: waiting for their neighbours makes one round of them, not one a sweep
+    # the rows of a round fail one after the other: retried together they are one round, not many
     gather = 0.0 if impatient else settings.JUDGE_RETRY_AFTER_S / 2
     ripe = Retrieval.objects.filter(llm_retry_at__lte=Now() - timedelta(seconds=gather))
     due = ripe.order_by("run_id")

@@ -175,6 +175,7 @@ CELERY_RESULT_BACKEND_TRANSPORT_OPTIONS = {"visibility_timeout": VISIBILITY_TIME
 
 REAP_EVERY_S = env_float("CONTEXTGRAPH_REAP_EVERY_S", 10.0, low=0.5)
 CELERY_BEAT_SCHEDULE_FILENAME = str(STATE_DIR / "beat-schedule")
+CELERY_BEAT_SYNC_EVERY = 1  # written at every sweep: its age is the scheduler's health
 CELERY_BEAT_SCHEDULE = {
     "reap-runs": {
         "task": "contextgraph.reap_runs",

@@ -131,16 +131,12 @@ def score(batch: ScoreBatch) -> int:
         if bench.breaker.is_open():
             _leave_for_later(batch)
             break
-        judge_row(row, script=scripts[row.attempt_id] or "", bench=bench, in_round=batch.round)
+        judge_row(row, script=scripts[row.attempt_id] or "", bench=bench, batch=batch)
     return len(rows)
 
 
-def judge_row(row: Retrieval, *, script: str, bench: Bench, in_round: int) -> None:
-    """Ask about one retrieval and store the answer or the reason why there is none.
-
-    *in_round* is the run's scoring round: in the first LONGEST_BACKOFF ones a server that is away
-    does not cost the row a try.
-    """
+def judge_row(row: Retrieval, *, script: str, bench: Bench, batch: ScoreBatch) -> None:
+    """Ask about one retrieval of *batch*; store the answer, or the reason why there is none."""
     unanswered = Retrieval.objects.filter(pk=row.pk, tip_followed_llm__isnull=True)
     counted = unanswered.filter(llm_tries__lt=settings.JUDGE_MAX_TRIES)
     if not counted.update(llm_tries=F("llm_tries") + 1):
@@ -156,7 +152,7 @@ def judge_row(row: Retrieval, *, script: str, bench: Bench, in_round: int) -> No
         verdict = parse_verdict(reply.content)
     except JudgeError as error:
         bench.breaker.record(unavailable=isinstance(error, JudgeUnavailable))
-        _store_failure(row, error, reply=reply, prompt=prompt, bench=bench, in_round=in_round)
+        _store_failure(row, error, reply=reply, prompt=prompt, bench=bench, batch=batch)
         return
     bench.breaker.record(unavailable=False)
     _store_verdict(row, verdict, reply=reply, prompt=prompt)
@@ -190,12 +186,12 @@ def _store_failure(
     reply: JudgeReply | None,
     prompt: JudgePrompt,
     bench: Bench,
-    in_round: int,
+    batch: ScoreBatch,
 ) -> None:
     # an outage is not the row's fault: the same few rows are asked first each time, and would be
     # out of tries after minutes
-    excused = isinstance(error, JudgeUnavailable) and in_round <= LONGEST_BACKOFF
-    delay = _time_to_next_try(row, error, in_round=in_round if excused else None)
+    excused = isinstance(error, JudgeUnavailable) and batch.round <= LONGEST_BACKOFF
+    delay = _time_to_next_try(row, error, batch=batch, excused=excused)
     facts = (
         _facts(reply, prompt)
         if reply
@@ -222,14 +218,14 @@ def _store_failure(
 
 
 def _time_to_next_try(
-    row: Retrieval, error: JudgeError, *, in_round: int | None
+    row: Retrieval, error: JudgeError, *, batch: ScoreBatch, excused: bool
 ) -> timedelta | None:
-    """Pause by the round of an outage that is borne, else by the row's own tries; None: no more."""
-    out_of_tries = in_round is None and row.llm_tries >= settings.JUDGE_MAX_TRIES
+    """None: not again. An excused failure is counted by the run's rounds, not by the row's tries."""
+    out_of_tries = not excused and row.llm_tries >= settings.JUDGE_MAX_TRIES
     if error.reason not in RETRIABLE or out_of_tries:
         return None
-    seconds = retry_delay(in_round or row.llm_tries, asked_for=error.retry_after_s)
-    return timedelta(seconds=seconds)
+    failures = batch.round if excused else row.llm_tries
+    return timedelta(seconds=retry_delay(failures, of=batch, asked_for=error.retry_after_s))
 
 
 def _facts(reply: JudgeReply, prompt: JudgePrompt) -> dict[str, object]:
@@ -248,15 +244,19 @@ def _facts(reply: JudgeReply, prompt: JudgePrompt) -> dict[str, object]:
 
 def _leave_for_later(batch: ScoreBatch) -> None:
     """The breaker is open: no call, no try counted; asked again later, and later each round."""
-    delay = retry_delay(min(batch.round, LONGEST_BACKOFF))
+    delay = retry_delay(batch.round, of=batch)
     batches.rows_of(batch).update(
         llm_reason=Reason.JUDGE_UNAVAILABLE,
         llm_retry_at=Now() + timedelta(seconds=delay),
     )
 
 
-def retry_delay(tries: int, *, asked_for: float | None = None) -> float:
-    """Seconds until a failed row is asked again: doubled each time, jittered, never sooner than asked."""
-    longest: float = settings.JUDGE_RETRY_AFTER_S * 2 ** (tries - 1)
-    jittered = longest * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load, guards nothing
-    return max(jittered, asked_for or 0.0)
+def retry_delay(failures: int, *, of: ScoreBatch, asked_for: float | None = None) -> float:
+    """Seconds until a failed row is asked again: doubled each time, jittered, never sooner than asked.
+
+    Rows that fail in one round of a run have one jitter, so that their retries make one round too;
+    with a jitter each they made a round per sweep, and the pauses grew by rounds that had one row.
+    """
+    longest: float = settings.JUDGE_RETRY_AFTER_S * 2 ** (min(failures, LONGEST_BACKOFF) - 1)
+    dice = random.Random(f"{of.run_id}/{of.round}")  # noqa: S311 - spreads load, guards nothing
+    return max(longest * dice.uniform(0.5, 1.0), asked_for or 0.0)
