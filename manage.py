@@ -8,13 +8,14 @@ import sys
 
 
 def main() -> None:
-    """Start what the command needs, then hand over to Django."""
+    """Start what the command needs, then hand over to Django. A wrong setting is one line, exit 1."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "contextgraph.settings")
     from django.core.management import execute_from_command_line
 
-    from contextgraph.boot import start_servers_for
+    from contextgraph.boot import one_line, start_servers_for
 
-    start_servers_for(sys.argv)
+    with one_line():
+        start_servers_for(sys.argv)
     execute_from_command_line(sys.argv)
 
 

@@ -1,7 +1,7 @@
 """System checks with ids: every setting that would lose work is refused when a process starts.
 
 ``manage.py check`` prints them; ``consume_runs``, ``up`` and every worker refuse to start on an error.
-Ids are stable and documented here: contextgraph.E001 … E009 are errors, W001 … warnings.
+Ids are stable; E are errors, W warnings.
 """
 
 from __future__ import annotations
@@ -10,14 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.core.checks import Error, Tags, Warning, register
+from django.db import connection
 
 from contextgraph.skills import SkillError, load_skill
 from memory.credit import POLICIES
+from scoring.judge import service as judge
+from scoring.judge.prompt import PromptError, PromptLibrary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from django.core.checks import CheckMessage
+
+
+SAFE_BROKERS = frozenset({"amqp", "amqps", "pyamqp", "redis", "rediss", "redis+socket", "sentinel"})
 
 
 @register(Tags.compatibility)
@@ -58,10 +64,12 @@ def celery_keeps_work(**_kwargs: Any) -> list[CheckMessage]:
                 id="contextgraph.E004",
             )
         )
-    if str(settings.CELERY_BROKER_URL).split(":", 1)[0] in {"memory", "filesystem", "sqla"}:
+    transport = str(settings.CELERY_BROKER_URL).split(":", 1)[0]
+    if transport not in SAFE_BROKERS:
         found.append(
             Error(
-                "This broker transport loses messages in flight when a worker dies.",
+                f"The broker transport {transport!r} is not known to keep messages in flight when a "
+                "worker dies.",
                 hint="Use RabbitMQ (amqp://) or Redis/Valkey (redis://).",
                 id="contextgraph.E005",
             )
@@ -127,18 +135,40 @@ def files_fit(**_kwargs: Any) -> Iterable[CheckMessage]:
 
 
 @register(Tags.compatibility)
+def database_is_postgres(**_kwargs: Any) -> Iterable[CheckMessage]:
+    """Leases, partial indexes and row locks are Postgres's."""
+    engine = connection.settings_dict["ENGINE"]
+    if "postgresql" not in engine:
+        yield Error(
+            f"The database engine is {engine}; rows are kept in Postgres only.",
+            hint="Set DATABASE_URL to postgresql://…, or unset it to use the embedded server.",
+            id="contextgraph.E013",
+        )
+
+
+@register(Tags.compatibility)
 def judge_is_whole(**_kwargs: Any) -> Iterable[CheckMessage]:
-    """A judge that is half configured would be skipped without a word."""
-    if settings.JUDGE_BASE_URL and not settings.JUDGE_MODEL:
+    """A judge that is half or wrongly configured would fail every call, or be skipped silently."""
+    missing = [name for name in ("JUDGE_BASE_URL", "JUDGE_MODEL") if not getattr(settings, name)]
+    if len(missing) == 1:
         yield Warning(
-            "JUDGE_BASE_URL is set, JUDGE_MODEL is not: the judge is skipped.",
-            hint="Set JUDGE_MODEL to a model that the server lists under /v1/models.",
+            f"{missing[0]} is not set: the judge is skipped.",
+            hint="Set JUDGE_BASE_URL and JUDGE_MODEL, or neither.",
             id="contextgraph.W001",
         )
-    base = settings.JUDGE_BASE_URL
-    if base and not base.startswith(("http://", "https://")):
-        yield Error(
-            "JUDGE_BASE_URL is not an http(s) address.",
-            hint="For example http://127.0.0.1:8000/v1",
-            id="contextgraph.E011",
-        )
+    if not missing:
+        try:
+            judge.config()
+        except ValueError as error:
+            yield Error(
+                f"The judge cannot work: {error}",
+                hint="For example JUDGE_BASE_URL=http://127.0.0.1:8000/v1",
+                id="contextgraph.E011",
+            )
+    library = PromptLibrary(settings.PROMPTS_DIR)
+    names = {path.parent.name for path in settings.PROMPTS_DIR.glob("*/tip_follow_judge.md")}
+    for name in sorted(names | {"default"}):
+        try:
+            library.for_skill(name)
+        except PromptError as error:
+            yield Error(str(error), hint="Mend the prompt file.", id="contextgraph.E014")

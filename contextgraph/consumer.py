@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import signal
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from django.conf import settings
@@ -164,8 +164,9 @@ class RunConsumer(ConsumerMixin):
     def on_iteration(self) -> None:
         """Show that the loop turns; stop draining when nothing has come for a moment."""
         if time.monotonic() - self._last_heartbeat > HEARTBEAT_S:
-            HEARTBEAT_FILE.touch()
             self._last_heartbeat = time.monotonic()
+            with suppress(OSError):  # a read-only disk must not stop intake
+                HEARTBEAT_FILE.touch()
         if self._drain and time.monotonic() - self._last_message > DRAIN_IDLE_S:
             self.should_stop = True
 

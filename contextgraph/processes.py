@@ -15,8 +15,8 @@ from contextgraph.supervisor import ProcessSpec
 WORKER_NAMES = {"control": "control", "judge": "judge", "embed,trace": "signals"}
 
 
-def specs(*, web: bool = True, judge: bool = True) -> list[ProcessSpec]:
-    """What to supervise on one host."""
+def specs(*, web_port: int | None, judge: bool = True) -> list[ProcessSpec]:
+    """What to supervise on one host. ``web_port`` None: without the admin."""
     manage = [sys.executable, str(settings.BASE_DIR / "manage.py")]
     found = [
         ProcessSpec("consumer", [*manage, "consume_runs"]),
@@ -26,8 +26,11 @@ def specs(*, web: bool = True, judge: bool = True) -> list[ProcessSpec]:
     ]
     if judge:
         found.append(ProcessSpec("judge", _worker("judge", threads=settings.JUDGE_CONCURRENCY)))
-    if web:
-        found.append(ProcessSpec("web", [*manage, "serve"]))
+    if web_port is not None:
+        environment = {"CONTEXTGRAPH_WEB_PORT": str(web_port)}
+        found.append(ProcessSpec("web", [*manage, "serve"], environment))
+    if settings.USES_EMBEDDED:
+        found.append(ProcessSpec("servers", [*manage, "keep_servers"]))
     return found
 
 

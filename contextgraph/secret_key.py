@@ -10,6 +10,8 @@ import os
 import secrets
 from typing import TYPE_CHECKING
 
+from contextgraph.embedded.location import make_state_dir, own_like
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -18,9 +20,10 @@ def load_secret_key(state_dir: Path) -> str:
     """The key kept under *state_dir*, made on first use."""
     path = state_dir / "secret_key"
     if not path.exists():
-        state_dir.mkdir(parents=True, exist_ok=True)
+        make_state_dir(state_dir)
         draft = path.with_name(f"secret_key.{os.getpid()}")
         draft.touch(mode=0o600)
+        own_like(draft, state_dir)
         draft.write_text(secrets.token_urlsafe(50), encoding="ascii")
         try:
             os.link(draft, path)  # atomic, and fails when another process was first

@@ -7,24 +7,29 @@ work is refused by contextgraph/checks.py when a process starts.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import dj_database_url
 
 from contextgraph import embedded
-from contextgraph.embedded.location import state_dir_of
+from contextgraph.embedded.location import make_state_dir, state_dir_of
 from contextgraph.env import env_bool, env_float, env_int, env_list, env_secret, env_str
 from contextgraph.secret_key import load_secret_key
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 STATE_DIR = state_dir_of(BASE_DIR)
 
+with suppress(OSError):  # on services it holds small files only; what needs it says so
+    make_state_dir(STATE_DIR)
+
 # --- Where the servers are ------------------------------------------------------------------------
 
 DATABASE_URL = env_secret("DATABASE_URL")
 CELERY_BROKER_URL = env_secret("CELERY_BROKER_URL")
 CELERY_RESULT_BACKEND = env_secret("CELERY_RESULT_BACKEND")
+USES_EMBEDDED_DATABASE = not DATABASE_URL
 USES_EMBEDDED = not (DATABASE_URL and CELERY_BROKER_URL and CELERY_RESULT_BACKEND)
 if USES_EMBEDDED:
     _pair = embedded.endpoints(BASE_DIR)  # where they will listen; starts nothing
@@ -119,13 +124,14 @@ STORAGES = {
 # The admin listens here; loopback unless told.
 WEB_HOST = env_str("CONTEXTGRAPH_WEB_HOST", "127.0.0.1")
 WEB_PORT = env_int("CONTEXTGRAPH_WEB_PORT", 8765, low=1, high=65535)
+WEB_PORT_IS_CHOSEN = bool(env_str("CONTEXTGRAPH_WEB_PORT"))  # else `up` takes the next free one
 
 LOG_LEVEL = env_str("CONTEXTGRAPH_LOG_LEVEL", "INFO")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {
-        "line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"},
+        "line": {"()": "contextgraph.logs.FactsFormatter"},
     },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["console"], "level": "WARNING"},

@@ -133,7 +133,14 @@ def make_state_dir(state_dir: Path) -> None:
     """Make the state directory, and let the servers' account pass through it."""
     if not state_dir.is_dir():
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        own_like(state_dir, state_dir.parent)
     admit(state_dir, account_for(state_dir))
+
+
+def own_like(path: Path, model: Path) -> None:
+    """Give what root makes in another user's folder to that user, who could not use it otherwise."""
+    if os.geteuid() == 0 and (owner := model.stat()).st_uid != 0:
+        os.chown(path, owner.st_uid, owner.st_gid)
 
 
 def make_logs_dir(state_dir: Path) -> Path:

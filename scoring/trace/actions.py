@@ -16,6 +16,8 @@ import enum
 from dataclasses import dataclass
 
 UNKNOWN = "\ufffc"
+IMPLIED = "--now"
+"""Text of a service action that only comes with another one (`mask --now` also stops)."""
 
 
 class ActionKind(enum.StrEnum):

@@ -18,6 +18,8 @@ from functools import lru_cache
 from typing import Final
 
 from scoring.trace.actions import Action, ActionKind
+from scoring.trace.advice import advice, removes
+from scoring.trace.literals import mark_literals
 from scoring.trace.prose import (
     Clause,
     Polarity,
@@ -27,18 +29,17 @@ from scoring.trace.prose import (
     reports_success,
     sentences,
 )
+from scoring.trace.references import resolve_references
 from scoring.trace.requirements import (
-    HINT,
     MENTION,
-    PRINCIPAL,
     Requirement,
     command_requirements,
     selected,
-    together,
     without_placeholders,
 )
 from scoring.trace.shell import parse_script
-from scoring.trace.terms import Terms, find_terms
+from scoring.trace.steps import steps
+from scoring.trace.terms import find_terms
 from scoring.trace.tip_lines import is_config_line, is_prose
 from scoring.trace.vocabulary import ActionVocabulary
 
@@ -60,24 +61,9 @@ _EDITS: Final = re.compile(
     r"|ensur|uncomment|replac|contain|lines?|parameter|section|in a file|use)",
     re.IGNORECASE,
 )
-_REMOVES: Final = re.compile(
-    r"\b(?:remov(?:e|es|ed|ing)|delet(?:e|es|ed|ing)|comment(?:ing|ed)? out|eliminat\w+|strip)\b"
-    r"(?! the comment)",
-    re.IGNORECASE,
-)
-_REMOVED_WORD: Final = re.compile(
-    r"\b(?:remov\w*|delet\w*|comment(?:ing)? out)\s+(?:any|all|the|every)?\s*"
-    r"(?:occurrences? of|instances? of|lines? (?:with|containing))?\s*(?:the\s+)?"
-    r"(?P<word>[A-Za-z][\w.-]+)\s+(?:statement|line|option|entry|entries|parameter|directive"
-    r"|setting|keyword|value|argument|flag)s?\b",
-    re.IGNORECASE,
-)
 _CONDITION: Final = re.compile(
     r"^\s*(?:note|unless|example|for example|warning|caution|if (?:necessary|needed|required))\b",
     re.IGNORECASE,
-)
-_WEAK_NEGATION: Final = re.compile(
-    r"^\s*(?:not|nor|without|is not|are not|no longer)\b", re.IGNORECASE
 )
 _LINES: Final = re.compile(
     r"\b(?:lines?|entr(?:y|ies)|rules?|parameters?|settings?)\b", re.IGNORECASE
@@ -93,6 +79,7 @@ _ROOTS: Final = tuple(
                  "proc", "sys", "bin", "sbin", "run", "srv")
 )  # fmt: skip
 _ELLIPSES: Final = ("...", "…")
+_SENTENCE_ENDS: Final = (".", "!", "?", "`", '"', ")")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,7 +102,8 @@ def parse_tip(tip: str, vocabulary: ActionVocabulary | None = None) -> ParsedTip
     text = re.sub(r"[ \t]{4,}", "   ", text)
     text = re.sub(r"\n{3,}", "\n\n", text)
     # A tip may be shown cut: the last, halved word must not become a term of its own.
-    if text.rstrip().endswith(_ELLIPSES) or len(tip) == SHOWN_LENGTH:
+    finished = text.rstrip().endswith(_SENTENCE_ENDS)
+    if text.rstrip().endswith(_ELLIPSES) or (len(tip) == SHOWN_LENGTH and not finished):
         text = _without_last_word(text)
     reader.read(text)
     return ParsedTip(
@@ -240,7 +228,7 @@ class _TipReader:
         self.output = bool(
             _OUTPUT.search(text.strip().rsplit("\n", 1)[-1][-120:])
         ) and text.rstrip().endswith(":")
-        parts = sentences(text)
+        parts = sentences(mark_literals(resolve_references(text), self.vocabulary))
         for index, sentence in enumerate(parts):
             following = parts[index + 1] if index + 1 < len(parts) else ""
             self._sentence(sentence[:SENTENCE_LIMIT], following)
@@ -254,91 +242,38 @@ class _TipReader:
                 wanted = Polarity.FORBIDS if failed else Polarity.EXPLAINS
                 found = _attempted(found, wanted)
         conditional = bool(_CONDITION.match(sentence))
-        self.removing = bool(_REMOVES.search(sentence)) and not conditional
+        self.removing = False
         subjects = tuple(match.lower() for match in _ACRONYM.findall(sentence))
         paths: list[str] = []
         for clause in found:
-            terms = find_terms(clause.text[:CLAUSE_LIMIT], self.vocabulary)
-            if clause.polarity is not Polarity.FORBIDS and not conditional:
-                paths.extend(terms.paths)
-            items = [
-                replace(item, subjects=subjects) if item.action is None else item
-                for item in self._requirements(clause, terms)
-            ]
-            self.advised.extend(
-                replace(item, weight=min(item.weight, MENTION)) if conditional else item
-                for item in items
-            )
+            for step in _steps(clause):
+                terms = find_terms(step.text[:CLAUSE_LIMIT], self.vocabulary, sentence)
+                removing = removes(step.text) and not conditional
+                if step.polarity is Polarity.PRESCRIBES:
+                    self.removing = removing
+                items = advice(
+                    step, terms, self.vocabulary, removing=removing, earlier=tuple(paths)
+                )
+                if step.polarity is not Polarity.FORBIDS and not conditional:
+                    paths.extend(terms.paths)
+                self._advise(items, subjects, conditional=conditional)
         if paths and (_EDITS.search(sentence) or sentence.endswith(":")):
             self.paths = tuple(dict.fromkeys(paths))
 
-    def _requirements(self, clause: Clause, terms: Terms) -> list[Requirement]:
-        """Turn the terms of one clause into requirements of its polarity."""
-        weight = MENTION if clause.polarity is Polarity.EXPLAINS else PRINCIPAL
-        polarity = clause.polarity
-        if self.removing and polarity is Polarity.PRESCRIBES and not terms.commands:
-            removal = self._removal(clause.text, terms)
-            if removal is not None:
-                return [removal]
-        options = [word for word in terms.bare if word.startswith("-")]
-        if polarity is Polarity.FORBIDS and terms.objects and options:
-            # "Installing X with --y failed" warns of the two together.
-            terms.words += [name for _, name in terms.objects]
-            terms.objects.clear()
-        items = self._explicit(polarity, terms)
-        paths = tuple(terms.paths)
-        named = {name for _, name in terms.objects}
-        words = tuple(dict.fromkeys(word for word in terms.words + terms.bare if word not in named))
-        settled = bool(terms.settings or terms.objects)
-        if terms.commands and polarity is Polarity.PRESCRIBES and not words:
-            settled = True
-        if (words or paths) and not settled:
-            certain = terms.words or paths or polarity is Polarity.FORBIDS
-            item = together(polarity, words, paths)
-            items.append(replace(item, weight=PRINCIPAL if certain else HINT))
-        if polarity is Polarity.FORBIDS and _WEAK_NEGATION.match(clause.text):
-            weight = HINT
-        return [replace(item, weight=min(item.weight, weight)) for item in items]
+    def _advise(
+        self, items: list[Requirement], subjects: tuple[str, ...], *, conditional: bool
+    ) -> None:
+        for item in items:
+            named = replace(item, subjects=subjects) if item.action is None else item
+            weight = min(named.weight, MENTION) if conditional else named.weight
+            self.advised.append(replace(named, weight=weight))
 
-    def _explicit(self, polarity: Polarity, terms: Terms) -> list[Requirement]:
-        """Return what commands, settings and "restart x" of a clause ask for."""
-        items: list[Requirement] = []
-        for command in terms.commands:
-            actions = parse_script(without_placeholders(command), self.vocabulary).actions
-            items.extend(
-                command_requirements(actions, self.vocabulary, polarity, command, mentioned=True)
-            )
-        paths = tuple(terms.paths)
-        for setting in terms.settings:
-            # `polctl lock` may be a command, `Banner none` a line: without "=" either will do.
-            words = () if "=" in setting else tuple(setting.split())
-            action = Action(
-                kind=ActionKind.WRITE,
-                target=paths[0] if paths else "",
-                text=setting,
-                args=words,
-            )
-            items.append(Requirement(polarity=polarity, term=setting, action=action, paths=paths))
-        for described, name in terms.objects:
-            kind, _, verb = described.partition(" ")
-            action = Action(kind=ActionKind(kind), target=name, verb=verb)
-            items.append(Requirement(polarity=polarity, term=f"{verb} {name}", action=action))
-        return items
 
-    def _removal(self, text: str, terms: Terms) -> Requirement | None:
-        words = terms.words + terms.settings + terms.bare
-        match = _REMOVED_WORD.search(text)
-        if not words and match:
-            words = [match["word"]]
-        if not words and not terms.paths:
-            return None
-        action = Action(kind=ActionKind.ERASE, target="", text=" ".join(words[:1]))
-        return Requirement(
-            polarity=Polarity.PRESCRIBES,
-            term="remove " + " ".join(words or terms.paths),
-            action=action,
-            paths=tuple(terms.paths),
-        )
+def _steps(clause: Clause) -> list[Clause]:
+    """Only advice has steps: a warning before "or run Y" covers both."""
+    if clause.polarity is not Polarity.PRESCRIBES:
+        return [clause]
+    return [Clause(text=part, polarity=clause.polarity) for part in steps(clause.text)]
 
 
 def _attempted(found: list[Clause], polarity: Polarity) -> list[Clause]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from scoring.trace.actions import UNKNOWN, Action, ActionKind, base_name, unit_name
+from scoring.trace.actions import IMPLIED, UNKNOWN, Action, ActionKind, base_name, unit_name
 from scoring.trace.invocation import Effect, Invocation, unwrapped, write_actions
 from scoring.trace.stream_edit import literal_substitution, sed_edits
 from scoring.trace.texts import echo_text, printf_text
@@ -63,12 +63,20 @@ def _systemctl(call: Invocation) -> Effect:
     verbs = [words[0]]
     if "--now" in call.options:
         verbs += {"enable": ["start"], "disable": ["stop"], "mask": ["stop"]}.get(words[0], [])
-    return Effect(actions=_services(call, verbs, words[1:]))
+    asked, *implied = verbs
+    return Effect(
+        actions=_services(call, [asked], words[1:])
+        + _services(call, implied, words[1:], text=IMPLIED)
+    )
 
 
-def _services(call: Invocation, verbs: Sequence[str], units: Sequence[str]) -> tuple[Action, ...]:
+def _services(
+    call: Invocation, verbs: Sequence[str], units: Sequence[str], *, text: str = ""
+) -> tuple[Action, ...]:
     return tuple(
-        Action(kind=ActionKind.SERVICE, target=unit_name(unit), verb=verb, line=call.line)
+        Action(
+            kind=ActionKind.SERVICE, target=unit_name(unit), verb=verb, text=text, line=call.line
+        )
         for unit in units
         for verb in verbs
     )

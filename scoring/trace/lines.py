@@ -325,7 +325,7 @@ def _sibling_directories(wanted: str, touched: str) -> bool:
     for index, (one, other) in enumerate(zip(left, right, strict=False)):
         if one != other:
             between = left[index + 1 : -1] == right[index + 1 : -1]
-            return index > 1 and one.endswith(".d") and other.endswith(".d") and between
+            return index > 2 and one.endswith(".d") and other.endswith(".d") and between
     return False
 
 

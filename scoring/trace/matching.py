@@ -126,16 +126,19 @@ def _match_object(wanted: Action, actions: Sequence[Action], vocabulary: ActionV
             result = Match(score=1.0, action=action)
         elif vocabulary.are_opposite(verb, other):
             result = Match(score=0.0, opposed=True, action=action)
-        elif not result.opposed and result.score < 0.5 and other in _ALLIES.get(verb, ()):
-            result = Match(score=0.5, action=action)
+        elif not result.opposed and result.score < _ALLIES.get((verb, other), 0.0):
+            result = Match(score=_ALLIES[verb, other], action=action)
     return result
 
 
+# What another verb is worth; what does less than was asked for is worth less.
 _ALLIES: Final = {
-    "enable": ("start", "unmask", "preset"), "disable": ("stop", "mask"),
-    "start": ("enable", "restart"), "stop": ("disable", "mask"), "mask": ("disable", "stop"),
-    "restart": ("start",), "install": ("update", "reinstall"), "reinstall": ("install",),
-    "update": ("install",),
+    ("enable", "start"): 0.3, ("enable", "unmask"): 0.5, ("enable", "preset"): 0.5,
+    ("disable", "stop"): 0.3, ("disable", "mask"): 0.5, ("start", "enable"): 0.3,
+    ("start", "restart"): 0.5, ("stop", "disable"): 0.3, ("stop", "mask"): 0.5,
+    ("mask", "disable"): 0.3, ("mask", "stop"): 0.3, ("restart", "start"): 0.5,
+    ("restart", "reload"): 0.4, ("reload", "restart"): 0.4, ("install", "update"): 0.5,
+    ("install", "reinstall"): 0.5, ("reinstall", "install"): 0.5, ("update", "install"): 0.5,
 }  # fmt: skip
 
 
@@ -222,7 +225,8 @@ def _match_erase(wanted: Action, paths: tuple[str, ...], actions: Sequence[Actio
         place = 1.0 if close >= NEAR else 0.85 if close >= 0.45 else 0.2
         if action.kind is ActionKind.ERASE:
             if not text:
-                same = bool(paths) and not action.text and close > 0
+                # Another file of the directory is another file, not another place for the same.
+                same = bool(paths) and not action.text and (close == 1.0 or not action.target)
                 found.append(Match(score=place if same else 0.0, action=action))
             elif contains(action.text, text) or base_name(action.target).lower() == text:
                 found.append(Match(score=place, action=action))
@@ -315,7 +319,8 @@ def _match_command(wanted: Action, action: Action, vocabulary: ActionVocabulary)
         {wanted.target, action.target} <= set(vocabulary.package_tools) - {"rpm", "pip"}
     ):
         return NOTHING
-    if vocabulary.is_listed(vocabulary.readers, (action.target, *action.args)):
+    looks = vocabulary.is_listed(vocabulary.readers, (action.target, *action.args))
+    if looks and not vocabulary.is_listed(vocabulary.readers, (wanted.target, *wanted.args)):
         return NOTHING
     needed, given = _arguments(wanted.args), _arguments(action.args)
     if not needed:
@@ -347,7 +352,8 @@ def _arguments(args: tuple[str, ...]) -> list[str]:
             continue
         option, separator, value = arg.partition("=")
         if arg.startswith("--") and separator:
-            words += [option, value.strip("\"'")]
+            # `--args="a=1 b=2"` sets two things.
+            words += [option, *(value.strip("\"'").split() or [""])]
         elif arg:
             words.append(arg.strip("\"'"))
     return words

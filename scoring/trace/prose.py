@@ -42,9 +42,13 @@ _SENTENCE: Final = re.compile(
 _FAILURE: Final = re.compile(
     r"\b(?:fail(?:s|ed|ing|ures?)?"
     r"|(?:did|does|(?<=s )do|will|would|could|can|is|was|are|were)(?: not|n['’]t)"
-    r" (?:work|help|persist|apply|take|stick|survive|fix|pass|satisfy|have|exist|effective"
+    r" (?:work|help|last|hold|matter|count|solve|change|prevent|persist|apply|take|stick|survive|fix|pass|satisfy|have|exist|effective"
     r"|supported|valid|recogni[sz]ed|honou?red|loaded)\w*"
     r"|(?:ha[ds]|having) no effect|no effect|ineffective|useless|counterproductive"
+    r"|(?:chang(?:es|ed)|did|does|achiev(?:es|ed)|fix(?:es|ed)) nothing|ma(?:kes|de) no difference"
+    r"|(?:was|were|is|are) (?:far |much |still )?too (?!many\b|much\b)\w+"
+    r"|(?:left|leaves|kept|keeps) (?:\w+ ){1,3}(?:running|open|unchanged|active|enabled|loaded|alive)"
+    r"|(?:c[ao]mes?|brings?|brought)(?: \w+)? back"
     r"|not (?:effective|honou?red|supported)"
     r"|br(?:oke|eaks|oken)|backfire[sd]?|refuse[sd]?"
     r"|(?:was|were|is|are|gets?|got|been) (?:ignored|reverted|overwritten|rejected|deprecated"
@@ -60,7 +64,8 @@ _FAILURE: Final = re.compile(
 )
 # "Not enough" says that something is missing, not that what was done is wrong.
 _INSUFFICIENT: Final = re.compile(
-    r"\b(?:not (?:enough|sufficient)|insufficient|(?:does|did|do)(?: not|n['’]t) suffice)\b",
+    r"\b(?:not (?:enough|sufficient)|insufficient|(?:does|did|do)(?: not|n['’]t) suffice"
+    r"|(?:alone|by itself|on its own) (?:\w+ ){0,2}?(?:nothing|not?|fail(?:s|ed)|\w+n['’]t))\b",
     re.IGNORECASE,
 )
 _FAILED_BY: Final = re.compile(
@@ -102,6 +107,10 @@ _PLAIN_VERBS: Final = frozenset(
     {"only", "run", "set", "add", "apply", "create", "write", "configure", "edit", "modify",
      "install", "enable", "put", "place", "try", "call", "change", "using", "replace with"}
 )  # fmt: skip
+_REPLACED: Final = re.compile(
+    r"\W*(?:instead of|rather than|in place of|in lieu of|unlike)\b", re.IGNORECASE
+)
+_COMMA: Final = re.compile(r",\s")
 _PRONOUNS: Final = frozenset(
     {"it", "this", "that", "these", "those", "which", "they", "he", "she", "and", "but", "so",
      "then", "also", "still", "again", "always", "just", "only", "the", "a", "an", "attempt",
@@ -153,7 +162,25 @@ def _raw_clauses(sentence: str) -> list[Clause]:
         start, polarity = match.start(), following
         negated_at = match.end() if group == "forbids" else negated_at
     found.append(Clause(text=sentence[start:], polarity=polarity))
-    return found
+    opening = next((index for index, part in enumerate(found) if part.text.strip()), 0)
+    return [
+        part
+        for index, clause in enumerate(found)
+        for part in _replacing(clause, opening=index == opening)
+    ]
+
+
+def _replacing(clause: Clause, *, opening: bool) -> list[Clause]:
+    """Cut "instead of X, Y" at the beginning of a sentence: Y is advice, whatever its verb."""
+    replaced = _REPLACED.match(clause.text) if opening else None
+    if replaced is None or clause.polarity is not Polarity.FORBIDS:
+        return [clause]
+    quoted = [match.span() for match in _QUOTED.finditer(clause.text)]
+    for match in _COMMA.finditer(clause.text, replaced.end()):
+        if not any(begin <= match.start() < end for begin, end in quoted):
+            after = Clause(text=clause.text[match.start() :], polarity=Polarity.PRESCRIBES)
+            return [Clause(text=clause.text[: match.start()], polarity=clause.polarity), after]
+    return [clause]
 
 
 def _stays(sentence: str, polarity: Polarity, negated_at: int, match: re.Match[str]) -> bool:
@@ -181,8 +208,10 @@ def _with_failures(parts: list[Clause]) -> list[Clause]:
     floor = 0
     for part in parts:
         match = _FAILURE.search(part.text)
-        missing = _INSUFFICIENT.search(part.text) if match is None else None
-        found = match or missing
+        missing = _INSUFFICIENT.search(part.text)
+        if match and missing and match.start() < missing.start():
+            missing = None
+        found = missing or match
         if found is None:
             result.append(part)
             continue

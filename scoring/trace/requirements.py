@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from scoring.trace.actions import UNKNOWN, Action, ActionKind
+from scoring.trace.actions import IMPLIED, UNKNOWN, Action, ActionKind
 from scoring.trace.prose import Polarity
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ PRINCIPAL: Final = 1.0
 ACTIVATION: Final = 0.2
 HINT: Final = 0.5
 MENTION: Final = 0.3
+CHECK: Final = 0.1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,6 +53,7 @@ def selected(shown: list[Requirement], advised_items: list[Requirement]) -> list
         by_polarity[item.polarity].append(item)
     advised = by_polarity[Polarity.PRESCRIBES]
     strong = [item for item in advised if item.weight == PRINCIPAL]
+    activating = [item for item in advised if item.weight == ACTIVATION]
     forbidden = by_polarity[Polarity.FORBIDS]
     if any(item.weight == PRINCIPAL for item in shown):
         # Beside explicit lines only an explicit warning counts, not "files not owned by root".
@@ -59,11 +61,20 @@ def selected(shown: list[Requirement], advised_items: list[Requirement]) -> list
         return _distinct(shown + firm)
     firm = [item for item in forbidden if item.weight == PRINCIPAL or item.action or item.paths]
     if strong:
-        return _distinct(strong + shown + firm)
+        return _distinct(strong + activating + shown + firm)
     if shown:
         return _distinct([replace(item, weight=PRINCIPAL) for item in shown] + firm)
     hints = [item for item in advised if item.weight == HINT]
-    return _distinct((hints or by_polarity[Polarity.EXPLAINS] or advised) + (firm or forbidden))
+    if hints:
+        return _distinct(hints + activating + (firm or forbidden))
+    if activating:
+        # Nothing but "restart X": then that is the advice.
+        return _distinct([replace(item, weight=PRINCIPAL) for item in activating] + firm)
+    checks = [item for item in advised if item.weight == CHECK]
+    advised = [item for item in advised if item.weight != CHECK]
+    if checks and not advised and not forbidden:
+        return _distinct([replace(item, weight=PRINCIPAL) for item in checks])
+    return _distinct((by_polarity[Polarity.EXPLAINS] or advised) + (firm or forbidden))
 
 
 def _distinct(items: list[Requirement]) -> list[Requirement]:
@@ -85,12 +96,12 @@ def command_requirements(
     polarity: Polarity,
     text: str,
     *,
-    mentioned: bool = False,
+    checks: bool = False,
 ) -> list[Requirement]:
     """Turn the actions of a tip's command into requirements; a check gives none.
 
-    An action of a known kind stands for its command line. A bare program name (`mentioned`) asks
-    for any use of it.
+    An action of a known kind stands for its command line. With `checks`, a program that only
+    looks asks for being run, which counts when the tip asks for nothing else.
     """
     specific = [
         action
@@ -100,11 +111,16 @@ def command_requirements(
     if any(action.kind is ActionKind.WRITE for action in specific):
         # What a replacement takes away is only the other side of what it writes.
         specific = [action for action in specific if action.kind is not ActionKind.ERASE]
+    if polarity is Polarity.FORBIDS and any(not action.target for action in specific):
+        # A warning of `sysctl -w` is about the running system, not about the line in a file.
+        specific = [action for action in actions if action.kind is ActionKind.COMMAND]
     items: list[Requirement] = []
     for action in specific or actions:
-        if action.kind is ActionKind.COMMAND and vocabulary.is_listed(
-            vocabulary.readers, (action.target, *action.args)
-        ):
+        argv = (action.target, *action.args)
+        looks = action.kind is ActionKind.COMMAND and vocabulary.is_listed(
+            vocabulary.readers, argv
+        )
+        if looks and not (checks and polarity is Polarity.PRESCRIBES):
             continue
         items.append(
             Requirement(
@@ -112,10 +128,19 @@ def command_requirements(
                 term=text.removeprefix("sudo ")[:200],
                 action=action,
                 paths=(action.target,) if action.kind in _ON_PATHS and action.target else (),
-                weight=PRINCIPAL if mentioned else _command_weight(action, vocabulary, specific),
+                weight=PRINCIPAL
+                if polarity is Polarity.FORBIDS
+                else CHECK
+                if looks
+                else _command_weight(action, vocabulary, specific),
             )
         )
     return items
+
+
+def object_weight(action: Action, vocabulary: ActionVocabulary) -> float:
+    """Return the weight of "restart x" in a sentence."""
+    return _command_weight(action, vocabulary, [])
 
 
 _ON_PATHS: Final = frozenset(
@@ -126,7 +151,7 @@ _ON_PATHS: Final = frozenset(
 
 def _command_weight(action: Action, vocabulary: ActionVocabulary, siblings: list[Action]) -> float:
     argv = (action.target, *action.args)
-    if action.kind is ActionKind.SERVICE and action.verb in ("start", "stop") and len(siblings) > 1:
+    if action.text == IMPLIED and action.kind is ActionKind.SERVICE and len(siblings) > 1:
         # `enable --now` is about enabling; starting comes with it.
         return ACTIVATION
     if action.kind is ActionKind.SERVICE:

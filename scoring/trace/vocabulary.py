@@ -32,7 +32,8 @@ _SYNONYMS = (
     ("remove", ("erase", "purge", "autoremove", "uninstall", "delete", "drop")),
     ("install", ("localinstall", "in", "groupinstall")),
     ("update", ("upgrade", "up", "dist-upgrade")),
-    ("restart", ("reload", "try-restart", "reload-or-restart", "condrestart", "force-reload")),
+    ("restart", ("try-restart", "reload-or-restart", "condrestart")),
+    ("reload", ("force-reload",)),
 )
 _PACKAGE_TOOLS = ("dnf", "yum", "apt", "apt-get", "zypper", "microdnf", "tdnf", "rpm", "pip")
 _WRAPPERS = ("sudo", "doas", "env", "nohup", "nice", "ionice", "exec", "command", "builtin",
@@ -51,7 +52,7 @@ _READERS = (
 )  # fmt: skip
 # Steps that put a change into force, or prepare for it; seldom the change itself.
 _ACTIVATORS = (
-    "systemctl restart", "systemctl daemon-reload", "systemctl reboot", "reboot", "shutdown",
+    "systemctl restart", "systemctl reload", "systemctl daemon-reload", "systemctl reboot", "reboot", "shutdown",
     "init", "sysctl --system", "sysctl -p", "augenrules", "dconf update", "mount", "umount",
     "service", "grub2-mkconfig", "update-grub", "dracut", "newaliases", "mkdir", "touch", "vi",
     "vim", "nano", "rm", "cp", "mv", "udevadm", "ldconfig", "update-initramfs",
@@ -71,6 +72,7 @@ _PROGRAMS = (
     "swapoff", "setfacl", "ln", "crudini", "augtool", "dracut", "grub2-mkconfig", "update-grub",
     "localectl", "loginctl", "networkctl", "resolvectl", "chattr", "dpkg", "apt", "pip", "git",
     "alternatives", "update-alternatives", "subscription-manager", "update-ca-trust", "setcap",
+    "service", "chkconfig",
 )  # fmt: skip
 
 

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+NEIGHBOUR: Final = 0.6
+"""Where a file is all that a tip names, another one in its directory is another file."""
+
+
 def match_words(
     words: tuple[str, ...],
     paths: tuple[str, ...],
@@ -69,6 +73,8 @@ def _words_in(words: tuple[str, ...], paths: tuple[str, ...], action: Action) ->
         close = _named_by_command(paths, action)
     if not words:
         # A place alone is little to go by, and a program that is given its name still less.
+        if on_file and close < kind and close > NEIGHBOUR:
+            close = NEIGHBOUR
         return Match(score=close * (0.75 if on_file else 0.5) if paths else 0.0, action=action)
     hits = sum(1 for word in words if _occurs(word, action, on_file=on_file))
     if not hits:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from shutil import copytree
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.core.checks import run_checks
+from django.db import connection
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CASES: dict[str, dict[str, Any]] = {
     "contextgraph.E001": {"CELERY_RESULT_BACKEND": "django-db"},
     "contextgraph.E002": {"CELERY_TASK_ACKS_LATE": False},
     "contextgraph.E003": {"CELERY_TASK_REJECT_ON_WORKER_LOST": False},
     "contextgraph.E004": {"CELERY_ACCEPT_CONTENT": ["json", "pickle"]},
-    "contextgraph.E005": {"CELERY_BROKER_URL": "filesystem://"},
+    "contextgraph.E005": {"CELERY_BROKER_URL": "sqla+postgresql://localhost/x"},
     "contextgraph.E006": {"CELERY_RESULT_EXPIRES": 3},
     "contextgraph.E007": {"VISIBILITY_TIMEOUT": 2},
     "contextgraph.E008": {
@@ -48,6 +52,25 @@ def test_a_skill_file_that_does_not_fit_is_refused(tmp_path: Path, settings: Any
     (tmp_path / "odd" / "skill.toml").write_text("[grading]\nversion = 1\n")
     settings.PROMPTS_DIR = tmp_path
     assert "contextgraph.E010" in ours()
+
+
+def test_another_database_than_postgres_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(connection.settings_dict, "ENGINE", "django.db.backends.sqlite3")
+    assert "contextgraph.E013" in ours()
+
+
+@pytest.mark.parametrize("address", ["http://user:pw@host/v1", "http:///v1", "http://h?x=1"])
+def test_a_judge_address_that_can_never_work_is_refused(address: str, settings: Any) -> None:
+    settings.JUDGE_BASE_URL, settings.JUDGE_MODEL = address, "m"
+    assert "contextgraph.E011" in ours()
+
+
+def test_a_broken_judge_prompt_is_refused(tmp_path: Path, settings: Any) -> None:
+    copytree(settings.PROMPTS_DIR, tmp_path, dirs_exist_ok=True)
+    prompt = tmp_path / "stig" / "tip_follow_judge.md"
+    prompt.write_text(prompt.read_text().replace("## System", "## Sistem"))
+    settings.PROMPTS_DIR = tmp_path
+    assert "contextgraph.E014" in ours()
 
 
 def test_every_error_says_how_to_mend_it(settings: Any) -> None:

@@ -188,6 +188,39 @@ def test_a_lease_that_is_held_is_not_taken() -> None:
     assert set(ScoreBatch.objects.values_list("tries", flat=True)) == {1}
 
 
+@pytest.mark.parametrize(
+    ("unchanged_s", "unsent_s", "due"),
+    [(11, 11, True), (31, 11, False), (41, 21, True), (10_000, 140, False), (10_000, 151, True)],
+)
+def test_a_batch_that_nobody_takes_is_sent_ever_more_rarely(
+    unchanged_s: int, unsent_s: int, due: bool, settings: Any
+) -> None:
+    settings.REDISPATCH_AFTER_S = 10.0
+    run = ingested()
+    pipeline.dispatch(run.pk)
+    now = timezone.now()
+    ScoreBatch.objects.update(
+        changed_at=now - timedelta(seconds=unchanged_s), sent_at=now - timedelta(seconds=unsent_s)
+    )
+    assert bool(pipeline.reap().resent) is due
+
+
+def test_an_outage_of_the_judge_costs_no_try_and_its_rows_come_back_together(settings: Any) -> None:
+    with JudgeServer(fault="503") as server:
+        use_judge(settings, server)
+        settings.JUDGE_RETRY_AFTER_S = 3600.0
+        run = sweep_until_done(ingested(attempts=2, tips=5))
+    rows = list(run.retrievals.all())
+    assert {(row.llm_reason, row.llm_tries) for row in rows} == {("judge_unavailable", 0)}
+    due = [row.llm_retry_at for row in rows if row.llm_retry_at]
+    assert len(due) == len(rows)
+    assert max(due) - min(due) < timedelta(minutes=2)
+    Retrieval.objects.update(llm_retry_at=timezone.now() - timedelta(seconds=1799))
+    assert not pipeline.reap().reopened, "the rows that fail last are waited for"
+    Retrieval.objects.update(llm_retry_at=timezone.now() - timedelta(seconds=1801))
+    assert pipeline.reap().reopened == [run.pk]
+
+
 def test_a_broker_that_is_away_does_not_undo_the_dispatch(settings: Any) -> None:
     run = ingested()
     database = settings.DATABASES["default"]

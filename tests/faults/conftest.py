@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,7 @@ class Bench:
                 assert_nothing_moved(system)
         finally:
             system.__exit__()
+            shutil.rmtree(system.folder, ignore_errors=True)
 
     def close(self) -> None:
         """End everything."""
@@ -72,6 +74,12 @@ class Bench:
         finally:
             for servers in self.servers.values():
                 servers.remove()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests with named services run after all others: a change of systems costs ten seconds."""
+    items.sort(key=lambda item: item.get_closest_marker("services") is not None)
 
 
 @pytest.fixture(scope="session")

@@ -72,8 +72,7 @@ class System:
         self.judge = JudgeServer(latency_ms=JUDGE_LATENCY_MS)
         self.finished: list[tuple[FaultRun, int]] = []
         self.database_url = _clone(servers.template_url, database)
-        self.sender = Celery("sender", broker=servers.broker_url, set_as_current=False)
-        self.sender.conf.broker_transport_options = {"socket_timeout": 5}
+        self.sender = Celery("sender", set_as_current=False)
 
     def __enter__(self) -> System:
         self.judge.__enter__()
@@ -192,8 +191,12 @@ class System:
     def send(self, task: str, *ids: int) -> None:
         """Send a task of the product by name, as a stray or repeated message."""
         queue = "control" if task.startswith("contextgraph.") else task.split(".")[1].split("_")[0]
-        for number in ids:
-            self.sender.send_task(task, args=[number], queue=queue, ignore_result=True)
+        # the address is given here because CELERY_BROKER_URL, set for the test run, outranks the app's
+        with self.sender.connection_for_write(self.servers.broker_url) as link:
+            for number in ids:
+                self.sender.send_task(
+                    task, args=[number], queue=queue, connection=link, ignore_result=True
+                )
 
     # --- Rows -------------------------------------------------------------------------------------
 

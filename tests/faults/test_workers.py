@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import signal
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +18,7 @@ from tests.faults.invariants import assert_whole, survive
 
 if TYPE_CHECKING:
     from tests.faults.harness import System
+    from tests.faults.runs import FaultRun
 
 pytestmark = pytest.mark.faults
 
@@ -67,10 +69,7 @@ def test_a_worker_that_freezes_for_longer_than_its_lease_spoils_nothing(system: 
 
 
 def test_a_run_waits_for_a_worker_that_comes_late(system: System) -> None:
-    if "judge" in system.programs:
-        system.end("judge")
-    run = system.post()
-    system.wait_for(lambda: system.status(run) == "scoring", what="the dispatch")
+    run = post_without_judge(system)
     time.sleep(LONGER_THAN_THE_LEASE_S)
     assert (system.status(run), system.labelled(run)) == ("scoring", 0)
     assert system.servers.waiting("judge") <= 3 * run.judgeable, "messages pile up"
@@ -80,14 +79,28 @@ def test_a_run_waits_for_a_worker_that_comes_late(system: System) -> None:
 
 def test_a_header_that_is_delivered_many_times_is_judged_once(system: System) -> None:
     system.judge.control(reset=True)
-    system.start("judge")
-    run = system.post_and_wait_until_half_judged()
+    run = post_without_judge(system)
     run_id = system.run_id(run)
     assert run_id is not None
+    system.servers.wipe_broker()
+    # one after the other, so that both threads of the worker have the same batch in hand
+    repeated = [batch for batch in system.batch_ids(run, "judge") for _ in range(3)]
+    system.send("scoring.judge_batch", *repeated)
+    assert system.servers.waiting("judge") >= 3 * run.judgeable
+    system.start("judge")
     for _ in range(3):
-        system.send("scoring.judge_batch", *system.batch_ids(run, "judge"))
         system.send("scoring.trace_batch", *system.batch_ids(run, "trace"))
         system.send("contextgraph.dispatch_run", run_id)
         system.send("contextgraph.finalize_run", run_id)
     survive(system, run)
     assert system.judge.counters()["questions"] == run.judgeable
+
+
+def post_without_judge(system: System) -> FaultRun:
+    """Post a run whose whole chord is sent while no judge worker runs."""
+    if "judge" in system.programs:
+        system.end("judge")
+    run = system.post()
+    sent = partial(system.servers.waiting, "judge")
+    system.wait_for(lambda: sent() >= run.judgeable, what="the messages of the chord")
+    return run

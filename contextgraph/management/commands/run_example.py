@@ -14,12 +14,13 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management import call_command
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 from kombu import Connection
 
 from contextgraph import supervisor
 from contextgraph.client import intake_queue
 
+STARTED_S = 30.0
 CONSUMER_START_S = 60.0
 STOP_S = 45.0
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -39,6 +40,7 @@ class Command(BaseCommand):
         up = supervisor.running(settings.BASE_DIR)
         started = None if up and up.alive else self._start_processes()
         try:
+            self._until_up(started)
             call_command("post_run", *files, follow=True, timeout=600.0)
             _until_consumed()
         finally:
@@ -49,6 +51,19 @@ class Command(BaseCommand):
             "\nLook closer: .venv/bin/python manage.py show_run harbor-run-02\n"
             "Keep it running, with the admin: make up      Stop the servers: make down"
         )
+
+    def _until_up(self, started: subprocess.Popen[bytes] | None) -> None:
+        """Wait for the supervisor; one that ends at once would leave the progress bar standing."""
+        end = time.monotonic() + STARTED_S
+        while started is not None and time.monotonic() < end:
+            if started.poll() is not None:
+                msg = (
+                    f"the processes ended with exit code {started.returncode}: see the lines above"
+                )
+                raise CommandError(msg)
+            if (up := supervisor.running(settings.BASE_DIR)) and up.alive:
+                return
+            time.sleep(0.1)
 
     def _start_processes(self) -> subprocess.Popen[bytes]:
         """The same processes as `up`, without the admin; their output goes to .contextgraph/logs."""

@@ -9,6 +9,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand
 
 from contextgraph import embedded, supervisor
+from contextgraph.web_address import address
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -27,12 +28,12 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         """Look and print; exit code 0 either way."""
         facts = [*self._servers(), *self._processes()]
-        admin = f"http://{settings.WEB_HOST}:{settings.WEB_PORT}/admin/"
+        admin = address()
         if options["json"]:
             self.stdout.write(json.dumps({"parts": facts, "admin": admin}))
             return
         for fact in facts:
-            pid = f"pid {fact['pid']}" if fact["pid"] else ""
+            pid = f"pid {fact['pid']}" if fact["running"] and fact["pid"] else ""
             state = "running" if fact["running"] else "down"
             self.stdout.write(f"{fact['name']:<10} {state:<8} {pid}")
         up = any(fact["name"] == "web" and fact["running"] for fact in facts)

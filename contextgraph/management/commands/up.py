@@ -9,7 +9,8 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
 from contextgraph import processes
-from contextgraph.supervisor import AlreadyRunningError, Supervisor
+from contextgraph.supervisor import AlreadyRunningError, Supervisor, running
+from contextgraph.web_address import PortTaken, address, choose_port
 from scoring.judge.service import configured
 
 if TYPE_CHECKING:
@@ -31,15 +32,26 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         """Run until stopped."""
+        if (found := running(settings.BASE_DIR)) is not None and found.alive:
+            msg = f"already running here as pid {found.pid}: `status` says more, `down` stops it"
+            raise CommandError(msg)
         call_command("migrate", verbosity=0, interactive=False)
         judged = configured()
+        port = None if options["no_web"] else self._port()
         if not options["quiet"]:
-            self.stdout.write(f"admin   http://{settings.WEB_HOST}:{settings.WEB_PORT}/admin/")
+            if port is not None:
+                self.stdout.write(f"admin   {address()}")
             if not judged:
                 self.stdout.write("judge   not configured (JUDGE_BASE_URL, JUDGE_MODEL): skipped")
             self.stdout.flush()
-        chosen = processes.specs(web=not options["no_web"], judge=judged)
+        chosen = processes.specs(web_port=port, judge=judged)
         try:
             Supervisor(settings.BASE_DIR, chosen, quiet=options["quiet"]).run()
         except AlreadyRunningError as error:
+            raise CommandError(str(error)) from error
+
+    def _port(self) -> int:
+        try:
+            return choose_port()
+        except PortTaken as error:
             raise CommandError(str(error)) from error
