@@ -60,7 +60,7 @@ lock: ## make the lock files anew from pyproject.toml
 	@rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
 	@$(VENV)-lock/bin/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml","rb"))["project"]["dependencies"], sep="\n")' > $(VENV)-lock/in.txt
 	@$(VENV)-lock/bin/python -m pip install -q --disable-pip-version-check -r $(VENV)-lock/in.txt
-	@{ echo '# Pinned by `make lock` from pyproject.toml; do not edit.'; $(VENV)-lock/bin/python -m pip freeze | sed 's/+cpu$$//'; } > requirements.lock
+	@{ echo '# Pinned by `make lock` from pyproject.toml; do not edit.'; $(VENV)-lock/bin/python -m pip freeze | sed 's/+cpu$$//'; echo 'async-timeout==5.0.1; python_full_version < "3.11.3"'; } > requirements.lock
 	@$(VENV)-lock/bin/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml","rb"))["dependency-groups"]["dev"], sep="\n")' > $(VENV)-lock/dev.txt
 	@$(VENV)-lock/bin/python -m pip install -q --disable-pip-version-check -c requirements.lock -r $(VENV)-lock/dev.txt
 	@{ echo '# Pinned by `make lock` from pyproject.toml; do not edit.'; echo '-c requirements.lock'; $(VENV)-lock/bin/python -m pip freeze | sed 's/+cpu$$//' | grep -vxFf requirements.lock; } > requirements-dev.lock

@@ -1,7 +1,9 @@
 """Is everything there that the main job needs? One finding per part, each with its mend.
 
 Guarantees: every probe is bounded in time and none of them changes anything; a part that is broken
-does not hide the others. Only an ``error`` means that the main job cannot run.
+does not hide the others. Only an ``error`` means that the main job cannot run. A missing worker is an
+error on configured services; on the embedded pair it is a warning, because `make run` and `make up`
+start what they need.
 
 Shaped by: systems that were "up" while one queue had no worker, or a judge's model name was wrong and
 every verdict was NULL.
@@ -10,6 +12,8 @@ every verdict was NULL.
 from __future__ import annotations
 
 import shutil
+import threading
+import time
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -22,6 +26,7 @@ from django.utils import timezone
 from kombu import Connection
 
 from contextgraph.celery import QUEUES, app
+from contextgraph.client import intake_queue
 from contextgraph.models import RejectedMessage
 from contextgraph.parts import incomplete_documents
 from memory.models import Run
@@ -34,6 +39,9 @@ if TYPE_CHECKING:
 
 OK, WARNING, ERROR = "ok", "warning", "error"
 PROBE_S: Final = 3.0
+DEADLINE_S: Final = 10.0
+HEARTBEAT_IS_OLD_S: Final = 60.0
+SHOWN_AT_MOST: Final = 5
 DISK_ERROR_BYTES: Final = 200 * 1024**2
 DISK_WARNING_BYTES: Final = 2 * 1024**3
 DOCUMENT_IS_LATE: Final = timedelta(minutes=10)
@@ -58,13 +66,39 @@ def examine() -> list[Finding]:
     """Probe every part, in the order in which they depend on each other."""
     found: list[Finding] = []
     for part, probe in PROBES:
+        missing = {finding.part for finding in found if finding.state == ERROR} & NEEDS.get(
+            part, set()
+        )
+        if missing:
+            detail = f"not looked at: {', '.join(sorted(missing))} first"
+            found.append(Finding(part=part, state=ERROR, detail=detail))
+        else:
+            found.extend(_bounded(part, probe))
+    return found
+
+
+def _bounded(part: str, probe: Callable[[], Iterator[Finding]]) -> list[Finding]:
+    """Run one probe in a thread of its own: a server that accepts and then says nothing is a finding."""
+    found: list[Finding] = []
+
+    def run() -> None:
         try:
             found.extend(probe())
         except Exception as error:  # noqa: BLE001 - a probe that fails is a finding
             lines = str(error).strip().splitlines() or [""]
-            cause = f"{type(error).__name__}: {lines[0]}"
+            detail = f"{type(error).__name__}: {lines[0]}"
             mend = MENDS.get(part, "see the cause")
-            found.append(Finding(part=part, state=ERROR, detail=cause, mend=mend))
+            found.append(Finding(part=part, state=ERROR, detail=detail, mend=mend))
+        finally:
+            connection.close()  # this thread's own
+
+    thread = threading.Thread(target=run, daemon=True, name=f"doctor-{part}")
+    thread.start()
+    thread.join(DEADLINE_S)
+    if thread.is_alive():
+        detail = f"no answer within {DEADLINE_S:g} s"
+        mend = MENDS.get(part, "look at that server's log")
+        return [Finding(part=part, state=ERROR, detail=detail, mend=mend)]
     return found
 
 
@@ -126,10 +160,55 @@ def _workers() -> Iterator[Finding]:
         else:
             yield Finding(
                 part=part,
-                state=WARNING,
+                state=WARNING if settings.USES_EMBEDDED else ERROR,
                 detail="no worker answers: tasks of this queue wait",
-                mend=f"make up, or: celery -A contextgraph worker -Q {name}",
+                mend=f"make up, or: celery -A contextgraph worker -P threads -Q {name}",
             )
+
+
+def _consumer() -> Iterator[Finding]:
+    """Seen by the heartbeat of this host, or by the broker where it counts consumers (AMQP)."""
+    age = _age(settings.STATE_DIR / "consumer.alive")
+    if age is not None and age < HEARTBEAT_IS_OLD_S:
+        yield Finding(part="consumer", state=OK, detail=f"turned {age:.0f} s ago on this host")
+        return
+    if not str(settings.CELERY_BROKER_URL).startswith(("redis", "sentinel")):
+        with Connection(settings.CELERY_BROKER_URL, connect_timeout=PROBE_S) as broker:
+            queue = intake_queue(settings.INTAKE_QUEUE)(broker.default_channel)
+            consumers = queue.queue_declare().consumer_count
+        if consumers:
+            yield Finding(part="consumer", state=OK, detail=f"{consumers} at the intake queue")
+            return
+    yield Finding(
+        part="consumer",
+        state=WARNING,
+        detail="none turns on this host: posted runs wait in the queue",
+        mend="make up, or: manage.py consume_runs",
+    )
+
+
+def _scheduler() -> Iterator[Finding]:
+    ages = [age for path in settings.STATE_DIR.glob("beat-schedule*") if (age := _age(path))]
+    fresh = max(HEARTBEAT_IS_OLD_S, 3 * settings.REAP_EVERY_S)
+    if ages and min(ages) < fresh:
+        yield Finding(
+            part="scheduler", state=OK, detail=f"swept {min(ages):.0f} s ago on this host"
+        )
+        return
+    yield Finding(
+        part="scheduler",
+        state=WARNING,
+        detail="none on this host: what messages lose is not picked up",
+        mend="make up, or: celery -A contextgraph beat; once, by hand: manage.py reap_runs",
+    )
+
+
+def _age(path: Path) -> float | None:
+    """Seconds since *path* was written; None when it is not there."""
+    try:
+        return time.time() - path.stat().st_mtime
+    except OSError:
+        return None
 
 
 def _embedding() -> Iterator[Finding]:
@@ -166,14 +245,22 @@ def _disk() -> Iterator[Finding]:
 
 
 def _intake() -> Iterator[Finding]:
-    for document in incomplete_documents(older_than=timezone.now() - DOCUMENT_IS_LATE)[:5]:
+    late = incomplete_documents(older_than=timezone.now() - DOCUMENT_IS_LATE)
+    total = late.count()
+    shown: list[Any] = list(late[:SHOWN_AT_MOST])
+    for document in shown:
+        whole = document.arrived == document.parts
+        parts = "all parts, refused" if whole else f"{document.arrived} of {document.parts} parts"
+        mend = "post the file again: parts that are there already are no-ops"
         yield Finding(
             part="incomplete document",
             state=WARNING,
-            detail=f"{document.name or document.sha256[:12]}: "
-            f"{document.arrived} of {document.parts} parts",
-            mend="post the file again: parts that are there already are no-ops",
+            detail=f"{document.name or document.sha256[:12]}: {parts}",
+            mend="manage.py replay_rejected --dry-run says why" if whole else mend,
         )
+    if total > SHOWN_AT_MOST:
+        detail = f"and {total - SHOWN_AT_MOST} more"
+        yield Finding(part="incomplete document", state=WARNING, detail=detail)
     refused = RejectedMessage.objects.filter(resolved_at__isnull=True).count()
     if refused:
         detail = f"{refused} waiting"
@@ -191,17 +278,22 @@ PROBES: Final[tuple[tuple[str, Callable[[], Iterator[Finding]]], ...]] = (
     ("migrations", _migrations),
     ("broker", _broker),
     ("result backend", _result_backend),
+    ("consumer", _consumer),
     ("workers", _workers),
+    ("scheduler", _scheduler),
     ("embedding model", _embedding),
     ("judge server", _judge),
     ("disk", _disk),
     ("intake", _intake),
 )
+NEEDS: Final = {
+    "migrations": {"database"},
+    "intake": {"database", "migrations"},
+    "consumer": {"broker"},
+    "workers": {"broker"},
+}
 MENDS: Final = {
     "database": "check DATABASE_URL, or unset it to use the embedded server",
-    "migrations": "the database must answer first",
     "broker": "check CELERY_BROKER_URL, or unset it to use the embedded server",
     "result backend": "check CELERY_RESULT_BACKEND, or unset it to use the embedded server",
-    "workers": "the broker must answer first",
-    "intake": "the database must answer, and migrations must be applied",
 }
