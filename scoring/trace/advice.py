@@ -86,6 +86,10 @@ def advice(
         # "Installing X with --y failed" warns of the two together.
         terms.words += [name for _, name in terms.objects]
         terms.objects.clear()
+    # "Append a=1 with `… --args=a=1`" says one thing twice.
+    terms.settings = [
+        line for line in terms.settings if not any(line in command for command in terms.commands)
+    ]
     items = _explicit(polarity, terms, vocabulary, earlier)
     modes = _modes(clause, terms)
     loose = None if modes else _loose(polarity, terms)

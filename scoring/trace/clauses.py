@@ -65,6 +65,7 @@ _CONDITION: Final = re.compile(
     r"^\s*(?:note|unless|example|for example|warning|caution|if (?:necessary|needed|required))\b",
     re.IGNORECASE,
 )
+_AIM: Final = re.compile(r"\s*(?:so|such) that\b[^\n]{0,200}\w\s?=\s?\w", re.IGNORECASE)
 _LINES: Final = re.compile(
     r"\b(?:lines?|entr(?:y|ies)|rules?|parameters?|settings?)\b", re.IGNORECASE
 )
@@ -84,11 +85,16 @@ _SENTENCE_ENDS: Final = (".", "!", "?", "`", '"', ")")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ParsedTip:
-    """Requirements in order of the tip, and its words (for placeholders such as `[audit_tool]`)."""
+    """Requirements in order of the tip, and its words (for placeholders such as `[audit_tool]`).
+
+    `shows`: commands or lines stand on lines of their own, as in a manual. Such a text often gives
+    several ways, or serves several rules; one sentence of advice does not.
+    """
 
     requirements: tuple[Requirement, ...]
     vocabulary: ActionVocabulary
     content: frozenset[str] = frozenset()
+    shows: bool = False
 
 
 @lru_cache(maxsize=_CACHE)
@@ -109,6 +115,7 @@ def parse_tip(tip: str, vocabulary: ActionVocabulary | None = None) -> ParsedTip
     return ParsedTip(
         requirements=tuple(selected(reader.shown, reader.advised)[:_REQUIREMENTS]),
         vocabulary=words,
+        shows=bool(reader.shown),
         content=frozenset(re.findall(r"[a-z]{3,}", text.lower())),
     )
 
@@ -271,6 +278,9 @@ class _TipReader:
 
 def _steps(clause: Clause) -> list[Clause]:
     """Only advice has steps: a warning before "or run Y" covers both."""
+    if clause.polarity is Polarity.EXPLAINS and _AIM.match(clause.text):
+        # "Edit F so that K=V": what is to be there afterwards is the advice.
+        return [Clause(text=clause.text, polarity=Polarity.PRESCRIBES)]
     if clause.polarity is not Polarity.PRESCRIBES:
         return [clause]
     return [Clause(text=part, polarity=clause.polarity) for part in steps(clause.text)]

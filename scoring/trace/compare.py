@@ -26,9 +26,13 @@ from scoring.trace.shell import ParsedScript, parse_script
 from scoring.trace.vocabulary import ActionVocabulary
 from scoring.trace.word_matching import match_words
 
-TRACE_VERSION: Final = "1"
+TRACE_VERSION: Final = "2"
 FOLLOWED_FROM: Final = 0.55
-"""A score of at least this is FOLLOWED: half of a two-part change is not enough, two thirds are."""
+"""A score of at least this is FOLLOWED: half of a two-part advice is not enough, two thirds are."""
+BEST_OF_SAID: Final = 0.05
+"""Extra weight of the best part of advice in a sentence: the score is nearly the share done."""
+BEST_OF_SHOWN: Final = 0.35
+"""The same for a text that shows its steps as a manual does, often with alternatives."""
 FORBIDDEN_FROM: Final = 0.6
 """A forbidden thing found at least this far makes the tip VIOLATED."""
 FORBIDDEN_CEILING: Final = 0.1
@@ -69,7 +73,8 @@ def compare(tip: ParsedTip, script: ParsedScript) -> TraceResult:
     evidence = tuple(_evidence(item, match) for item, match in judged)[:_EVIDENCE]
     broken = max((match.score for _, match in forbidden), default=0.0)
     if prescribed:
-        return _decide(prescribed, broken, evidence)
+        best_part = BEST_OF_SHOWN if tip.shows else BEST_OF_SAID
+        return _decide(prescribed, _combined(prescribed, best_part), broken, evidence)
     if broken >= FORBIDDEN_FROM:
         score = FORBIDDEN_CEILING * (1.0 - broken)
         return TraceResult(verdict=Verdict.VIOLATED, score=score, evidence=evidence)
@@ -79,9 +84,11 @@ def compare(tip: ParsedTip, script: ParsedScript) -> TraceResult:
 
 
 def _decide(
-    prescribed: list[tuple[Requirement, Match]], broken: float, evidence: tuple[Evidence, ...]
+    prescribed: list[tuple[Requirement, Match]],
+    score: float,
+    broken: float,
+    evidence: tuple[Evidence, ...],
 ) -> TraceResult:
-    score = _combined(prescribed)
     if any(match.note in _AMISS for item, match in prescribed if item.weight >= PRINCIPAL):
         # One part right and another done wrongly is not what the tip asked for.
         score = min(score, HALF_RIGHT)
@@ -101,12 +108,12 @@ def _decide(
     return TraceResult(verdict=verdict, score=score, evidence=evidence)
 
 
-def _combined(prescribed: list[tuple[Requirement, Match]]) -> float:
-    """Weigh parts by their weight; the best principal part counts once more than the others."""
+def _combined(prescribed: list[tuple[Requirement, Match]], best_part: float) -> float:
+    """Return the share of the weight that is done; the best part counts `best_part` more."""
     total = sum(item.weight for item, _ in prescribed)
     mean = sum(item.weight * match.score for item, match in prescribed) / total
     top = max(item.weight * match.score for item, match in prescribed)
-    return 0.95 * mean + 0.05 * top
+    return (1.0 - best_part) * mean + best_part * top
 
 
 def _match(item: Requirement, tip: ParsedTip, script: ParsedScript) -> Match:

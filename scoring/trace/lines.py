@@ -150,13 +150,23 @@ def compare_lines(tip: str, script: str, vocabulary: ActionVocabulary) -> LineMa
     if wanted.audit is not None:
         return _compare_audit(wanted, written)
     if wanted.key != written.key:
-        return _UNRELATED
+        return _compare_option(wanted, written, vocabulary) if "=" in tip else _UNRELATED
     if len(wanted.words) == 1:
         same = not wanted.value and not written.value
         return LineMatch(relation=Relation.SAME, score=SAME if same else PARTLY_KNOWN)
     if len(wanted.words) > 2 and "=" not in tip.partition(wanted.words[1])[0]:
         return _compare_words(wanted, written, vocabulary)
     return _compare_values(wanted.value, written.value, vocabulary)
+
+
+def _compare_option(
+    wanted: ConfigLine, written: ConfigLine, vocabulary: ActionVocabulary
+) -> LineMatch:
+    """Look for one `key=value` among the options of a longer line (PAM, kernel arguments)."""
+    given = _assignments(written.words[1:]).get(wanted.key)
+    if given is None or len(wanted.words) != 2:
+        return _UNRELATED
+    return _compare_values(wanted.value, given, vocabulary)
 
 
 def _compare_audit(wanted: ConfigLine, written: ConfigLine) -> LineMatch:

@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from scoring.trace.vocabulary import ActionVocabulary
 
 _BACKTICKS: Final = re.compile(r"```.{1,2000}?```|`[^`\n]{1,400}`", re.DOTALL)
-_WORD: Final = re.compile(
-    r"(?:[^\s\"'`]|(?<=\w)'(?=\w)|\"[^\"\n]{0,300}\"|'[^'\n]{0,300}')+|\S"
-)
+_WORD: Final = re.compile(r"(?:[^\s\"'`]|(?<=\w)'(?=\w)|\"[^\"\n]{0,300}\"|'[^'\n]{0,300}')+|\S")
 _END: Final = ",;:.!?)"
 _OPTION: Final = re.compile(r"--?[A-Za-z][\w-]*(?:=\S*)?")
 _NAME: Final = re.compile(r"[a-z][\w.+-]*")
-_TECHNICAL: Final = re.compile(r"[=/%@\d_*$\\|]|[a-z][A-Z]|[A-Z]{2,}|\w\.\w|\w-\w|\w:\w|^-\w")
+_TECHNICAL: Final = re.compile(r"[=/%@\d_*$\\|]|[a-z][A-Z]|[A-Z]{2,}|\w\.\w|\w-\w|\w:\w|^[-+]\w")
 _KEY: Final = re.compile(r"[A-Za-z][a-z]*[A-Z]\w*|\w+_\w+|[A-Z]{3,}|[\w-]+(?:\.[\w-]+)+")
-_PLACE: Final = re.compile(r"(?:~|/|etc/)\S*|[\w@-]+\.(?:conf|cfg|d|rules|defs|sh|local|repo|ini)\b\S*")
+_PLACE: Final = re.compile(
+    r"(?:~|/|etc/)\S*|[\w@-]+\.(?:conf|cfg|d|rules|defs|sh|local|repo|ini)\b\S*"
+)
 _JOINTS: Final = frozenset({"|", "&&", "||", ">", ">>", "<", "2>&1", "-", "--"})
 _LIST_ACTION: Final = re.compile(r"(?:always|never|exit|task|user|exclude|filesystem),\w+")
 _RULE_OPTIONS: Final = frozenset({"-w", "-a", "-A", "-p", "-k", "-F", "-S", "-C"})
@@ -121,7 +121,7 @@ class _Marker:
             if end > index:
                 return end
         if self.words[index].core.lower() in _WRITING and not self.words[index].closes:
-            return self._lines(index + 1, literal=self.words[index].core.lower() in _WRITING_OUT)
+            return self._lines(index + 1, verb=self.words[index].core.lower())
         return index + 1
 
     def _take(self, start: int, end: int, suffix: str = "") -> None:
@@ -196,10 +196,12 @@ class _Marker:
 
     # Lines of files
 
-    def _lines(self, index: int, *, literal: bool) -> int:
+    def _lines(self, index: int, *, verb: str) -> int:
         """Mark the lines in "write A and B to PATH"; return the index after the last of them."""
         items, end = self._items(index)
-        placed = self._place_follows(end) or self._place_before(index, end)
+        literal = verb in _WRITING_OUT
+        placed = self._place_follows(end)
+        placed = placed or ((literal or verb == "add") and self._place_before(index, end))
         taken = index
         for start, stop in items:
             if self._is_line(start, stop, placed=placed, literal=literal):
@@ -212,14 +214,14 @@ class _Marker:
         start = index
         while index < len(self.words) and index - start < _LINE_WORDS:
             word = self.words[index]
-            lowered = word.core.lower()
-            step = bool(items) and lowered in IMPERATIVES
+            # A capital letter in the middle of a sentence makes "Include" or "Match" a name.
+            step = bool(items) and word.core in IMPERATIVES
             opening = index == start and (step or word.text[:1] in "\"'`-")
-            if lowered == "and" and not word.closes:
+            if word.core == "and" and not word.closes:
                 items.append((start, index))
                 start = index = index + 1
                 continue
-            if opening or lowered in FUNCTION_WORDS or self._is_program(index):
+            if opening or word.core in FUNCTION_WORDS or self._is_program(index):
                 break
             index += 1
             if word.closes:
@@ -262,7 +264,9 @@ class _Marker:
         if cores[-1] in GENERIC_NOUNS or cores[1] in GENERIC_NOUNS:
             # "conf.d files", "PermitRootLogin lines": still no line of a file.
             return False
-        if placed and (technical or (literal and key not in ADJECTIVES)):
+        if key in ADJECTIVES:
+            return False
+        if placed and (technical or literal):
             return True
         return bool(_KEY.fullmatch(cores[0])) or (technical >= 2 and len(cores) >= 3)
 

@@ -55,9 +55,7 @@ _LOOK_BACK: Final = 20
 _STRONG: Final = frozenset({"restart", "reload", "mask", "unmask", "reinstall"})
 
 
-def find_objects(
-    text: str, vocabulary: ActionVocabulary, sentence: str
-) -> list[tuple[str, str]]:
+def find_objects(text: str, vocabulary: ActionVocabulary, sentence: str) -> list[tuple[str, str]]:
     """Return pairs of "kind verb" and name, as ("service restart", "sshd")."""
     found: list[tuple[str, str] | None] = []
     for match in _VERB_OBJECT.finditer(text):
@@ -83,9 +81,7 @@ def _verb_object(
         return None
     context = _PACKAGES if verb not in _SERVICE_VERBS else _SERVICES
     imperative = match["form"] != "ed"
-    plain = (
-        imperative and name.islower() and (verb in _STRONG or bool(context.search(sentence)))
-    )
+    plain = imperative and name.islower() and (verb in _STRONG or bool(context.search(sentence)))
     if not (noun or technical or quoted or plain):
         return None
     kind = "package" if noun in ("package", "rpm") or verb not in _SERVICE_VERBS else "service"

@@ -42,7 +42,8 @@ _SENTENCE: Final = re.compile(
 _FAILURE: Final = re.compile(
     r"\b(?:fail(?:s|ed|ing|ures?)?"
     r"|(?:did|does|(?<=s )do|will|would|could|can|is|was|are|were)(?: not|n['’]t)"
-    r" (?:work|help|last|hold|matter|count|solve|change|prevent|persist|apply|take|stick|survive|fix|pass|satisfy|have|exist|effective"
+    r" (?:work|help|last|hold|matter|count|solve|change|prevent|persist"
+    r"|apply|take|stick|survive|fix|pass|satisfy|have|exist|effective"
     r"|supported|valid|recogni[sz]ed|honou?red|loaded)\w*"
     r"|(?:ha[ds]|having) no effect|no effect|ineffective|useless|counterproductive"
     r"|(?:chang(?:es|ed)|did|does|achiev(?:es|ed)|fix(?:es|ed)) nothing|ma(?:kes|de) no difference"
@@ -56,7 +57,7 @@ _FAILURE: Final = re.compile(
     r"|(?:was|were|is|are|gets?) reset|no longer exists?|(?:disappear|vanish)(?:s|ed)?"
     r"|non-?compliant"
     r"|(?:was|is|were|are) (?:the )?(?:culprit|problem|mistake|cause)|to blame|at fault"
-    r"|lock(?:s|ed) (?:\w+ )?out"
+    r"|lock(?:s|ed) (?:\w+ ){0,3}?out"
     r"|caus(?:ed|es) (?:an? )?(?:health|failure|error|lockout|outage|crash|regression|problem)\w*"
     r"|le(?:d|ads) to (?:an? )?(?:health|failure|error|lockout|outage|crash)\w*"
     r"|wrong (?:file|approach|place|tool|command|path|key|option))\b",
@@ -68,6 +69,10 @@ _INSUFFICIENT: Final = re.compile(
     r"|(?:alone|by itself|on its own) (?:\w+ ){0,2}?(?:nothing|not?|fail(?:s|ed)|\w+n['’]t))\b",
     re.IGNORECASE,
 )
+# Here the object failed, not the subject.
+_NEGLECT: Final = re.compile(
+    r"\b(?:ignores|discards|skips|never reads|never loads)\b", re.IGNORECASE
+)
 _FAILED_BY: Final = re.compile(
     r"^\s*(?:by|when|with|using|while|after|on|for|from|to)\b", re.IGNORECASE
 )
@@ -77,7 +82,8 @@ _FAILED_NOUN: Final = re.compile(
     r"^\s*\S+(?: \S+){0,2} (?:attempts?|approach|tries|edits?)\b", re.IGNORECASE
 )
 _TRIED: Final = re.compile(
-    r"^\W*(?:(?:i|we|the agent|worker) )?(?:(?:first|previous(?:ly)?|earlier|last|second|third|initial)"
+    r"^\W*(?:(?:i|we|the agent|worker|the|my|our|an) )?"
+    r"(?:(?:first|previous(?:ly)?|earlier|last|second|third|initial)"
     r" )?(?:attempt(?:s|ed|ing)?|tried|trying)\b",
     re.IGNORECASE,
 )
@@ -207,6 +213,12 @@ def _with_failures(parts: list[Clause]) -> list[Clause]:
     result: list[Clause] = []
     floor = 0
     for part in parts:
+        neglect = _NEGLECT.search(part.text)
+        if neglect and part.polarity is Polarity.PRESCRIBES:
+            result.append(Clause(text=part.text[: neglect.start()], polarity=Polarity.EXPLAINS))
+            result.append(Clause(text=part.text[neglect.end() :], polarity=Polarity.FORBIDS))
+            floor = len(result)
+            continue
         match = _FAILURE.search(part.text)
         missing = _INSUFFICIENT.search(part.text)
         if match and missing and match.start() < missing.start():

@@ -49,6 +49,10 @@ _BLOCK: Final = re.compile(
 )
 
 
+LOOK_BACK: Final = 600
+"""Characters before a reference in which what it means is looked for."""
+
+
 def resolve_references(text: str) -> str:
     """Return a text in which references stand replaced by what they point at."""
     text = _NOT_DONE.sub(lambda match: f"do not {_bare_verb(match['verb'])} {match['name']}", text)
@@ -63,13 +67,17 @@ def _bare_verb(stem: str) -> str:
     return verb + "e" if verb in ("remov", "enabl", "disabl") else verb
 
 
+def _before(text: str, match: re.Match[str]) -> str:
+    return text[max(match.start() - LOOK_BACK, 0) : match.start()]
+
+
 def _last_path(text: str, match: re.Match[str]) -> str:
-    paths = _PATH.findall(text[: match.start()])
+    paths = _PATH.findall(_before(text, match))
     return paths[-1] if paths else match[0]
 
 
 def _named_units(text: str, match: re.Match[str]) -> str:
-    found = _UNITS.finditer(text[: match.start()])
+    found = _UNITS.finditer(_before(text, match))
     names = dict.fromkeys(one["names"] or one["unit"] for one in found)
     if not names:
         return match[0]
@@ -77,7 +85,7 @@ def _named_units(text: str, match: re.Match[str]) -> str:
 
 
 def _keyed(text: str, match: re.Match[str]) -> str:
-    before = list(_KEY_VALUE.finditer(text[: match.start()]))
+    before = list(_KEY_VALUE.finditer(_before(text, match)))
     if not before:
         return match[0]
     sign = " = " if "=" in before[-1]["sign"] else " "

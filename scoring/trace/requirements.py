@@ -78,7 +78,21 @@ def selected(shown: list[Requirement], advised_items: list[Requirement]) -> list
 
 
 def _distinct(items: list[Requirement]) -> list[Requirement]:
-    return list(dict.fromkeys(items))
+    """Drop what is said twice: equal items, and a file of which a line is asked as well."""
+    bound = {
+        path
+        for item in items
+        if item.action and item.polarity is Polarity.PRESCRIBES
+        for path in item.paths
+    }
+    return [
+        item
+        for item in dict.fromkeys(items)
+        if item.action
+        or item.words
+        or item.polarity is not Polarity.PRESCRIBES
+        or not bound.issuperset(item.paths)
+    ]
 
 
 def together(polarity: Polarity, words: tuple[str, ...], paths: tuple[str, ...]) -> Requirement:
@@ -103,6 +117,28 @@ def command_requirements(
     An action of a known kind stands for its command line. With `checks`, a program that only
     looks asks for being run, which counts when the tip asks for nothing else.
     """
+    specific = _specific(actions, polarity)
+    items: list[Requirement] = []
+    for action in specific or actions:
+        argv = (action.target, *action.args)
+        looks = action.kind is ActionKind.COMMAND and vocabulary.is_listed(vocabulary.readers, argv)
+        if looks and not (checks and polarity is Polarity.PRESCRIBES):
+            continue
+        weight = CHECK if looks else _command_weight(action, vocabulary, specific)
+        items.append(
+            Requirement(
+                polarity=polarity,
+                term=text.removeprefix("sudo ")[:200],
+                action=action,
+                paths=(action.target,) if action.kind in _ON_PATHS and action.target else (),
+                weight=PRINCIPAL if polarity is Polarity.FORBIDS else weight,
+            )
+        )
+    return items
+
+
+def _specific(actions: tuple[Action, ...], polarity: Polarity) -> list[Action]:
+    """Return the actions that stand for their command line."""
     specific = [
         action
         for action in actions
@@ -113,29 +149,8 @@ def command_requirements(
         specific = [action for action in specific if action.kind is not ActionKind.ERASE]
     if polarity is Polarity.FORBIDS and any(not action.target for action in specific):
         # A warning of `sysctl -w` is about the running system, not about the line in a file.
-        specific = [action for action in actions if action.kind is ActionKind.COMMAND]
-    items: list[Requirement] = []
-    for action in specific or actions:
-        argv = (action.target, *action.args)
-        looks = action.kind is ActionKind.COMMAND and vocabulary.is_listed(
-            vocabulary.readers, argv
-        )
-        if looks and not (checks and polarity is Polarity.PRESCRIBES):
-            continue
-        items.append(
-            Requirement(
-                polarity=polarity,
-                term=text.removeprefix("sudo ")[:200],
-                action=action,
-                paths=(action.target,) if action.kind in _ON_PATHS and action.target else (),
-                weight=PRINCIPAL
-                if polarity is Polarity.FORBIDS
-                else CHECK
-                if looks
-                else _command_weight(action, vocabulary, specific),
-            )
-        )
-    return items
+        return [action for action in actions if action.kind is ActionKind.COMMAND]
+    return specific
 
 
 def object_weight(action: Action, vocabulary: ActionVocabulary) -> float:

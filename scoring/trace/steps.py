@@ -1,7 +1,7 @@
 """Splits advice into its steps: "delete X from F, add Y and restart Z" are three.
 
-Guarantees: a step begins at an imperative after a comma, a semicolon, "and" or "then"; never inside
-quotes. Every character stays in exactly one step.
+Guarantees: a step begins at an imperative after a comma, a semicolon, "and" or "then", or at a quoted
+command after "then"; never inside quotes. Every character stays in exactly one step.
 
 Does not guarantee that verbs are found in other forms than the imperative.
 
@@ -18,7 +18,8 @@ from scoring.trace.english import IMPERATIVES
 _QUOTED: Final = re.compile(r"`[^`\n]{1,400}`|\"[^\"\n]{1,400}\"|(?<!\w)'[^'\n]{1,200}'(?!\w)")
 _BOUNDARY: Final = re.compile(
     r"(?:[,;:]\s*(?:and\s+|then\s+|but\s+)?(?:then\s+)?|\s(?:and|then)\s+(?:then\s+)?)"
-    rf"(?=(?:{'|'.join(sorted(IMPERATIVES))})\b(?![-/=]))",
+    rf"(?=(?:{'|'.join(sorted(IMPERATIVES))})\b(?![-/=]))"
+    r"|(?:[,;]\s*(?:and\s+)?|\s(?:and\s+)?)then\s+(?=`)",
     re.IGNORECASE,
 )
 

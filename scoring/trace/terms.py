@@ -16,7 +16,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from scoring.trace.english import NO_NAMES
+from scoring.trace.english import FUNCTION_WORDS, NO_NAMES
 from scoring.trace.objects import find_objects
 
 if TYPE_CHECKING:
@@ -47,12 +47,13 @@ _SET_TO: Final = re.compile(
     r"\b(?:set(?:ting|s)?|chang(?:e|ing)|updat(?:e|ing)|configur(?:e|ing)|modify(?:ing)?|with|ensure)\s+"
     r"(?:the\s+)?(?:value\s+of\s+)?[\"`']?(?P<key>[A-Za-z_$][\w.-]{2,60})[\"`']?"
     r"(?:\s+(?:parameter|option|key|setting|value|directive|variable|keyword))?"
-    r"\s+(?:to|as|=)\s+[\"`']?(?P<value>[\w./:@%+,-]*[\w/%])[\"`']?",
+    r"\s+(?:to|as|=)\s+(?:at (?:most|least)\s+)?[\"`']?(?P<value>[\w./:@%+,-]*[\w/%])[\"`']?",
     re.IGNORECASE,
 )
 _MUST_BE: Final = re.compile(
     r"(?<![\w/.])[\"`']?(?P<key>[A-Za-z_$][\w.-]{2,60})[\"`']?\s+(?:must|should|has to|needs to|is)"
-    r"\s+(?:be\s+set\s+to|be|equal|set\s+to)\s+[\"`']?(?P<value>[\w./:@%+,-]*[\w/%])[\"`']?",
+    r"\s+(?:be\s+set\s+to|be|equal|set\s+to)\s+(?:at (?:most|least)\s+)?"
+    r"[\"`']?(?P<value>[\w./:@%+,-]*[\w/%])[\"`']?",
     re.IGNORECASE,
 )
 _KEY_VALUE: Final = re.compile(
@@ -60,6 +61,7 @@ _KEY_VALUE: Final = re.compile(
     r"(?P<value>yes|no|on|off|none|true|false|\d+%?)"
     r"|(?P<mask>umask|UMASK)\s+(?P<bits>0[0-7]{2,3}))(?!\w)"
 )
+_TRUTHS: Final = frozenset({"no", "on", "off"})
 _NAMED_LINE: Final = re.compile(
     r"\b(?:an?|the|each|every|any)\s+(?P<word>[a-z][\w.-]+)"
     r"\s+(?:line|directive|entry|statement|row)s?\b"
@@ -103,15 +105,11 @@ def find_terms(text: str, vocabulary: ActionVocabulary, sentence: str = "") -> T
     `sentence` is the sentence around the clause, which may say that packages or services are meant.
     """
     terms = Terms()
-    for match in _SET_TO.finditer(text):
-        if match["key"].lower() not in NO_NAMES and _looks_like_key(match):
-            terms.settings.append(f"{match['key']} = {match['value']}")
-    for match in _MUST_BE.finditer(text):
-        if match["key"].lower() not in NO_NAMES and _looks_like_key(match):
-            terms.settings.append(f"{match['key']} = {match['value']}")
-    terms.objects += find_objects(
-        _QUOTED.sub(_without_phrases, text), vocabulary, sentence or text
-    )
+    for pattern in (_SET_TO, _MUST_BE):
+        for match in pattern.finditer(text):
+            if match["key"].lower() not in NO_NAMES and _looks_like_key(match):
+                terms.settings.append(f"{match['key']} = {match['value']}")
+    terms.objects += find_objects(_QUOTED.sub(_without_phrases, text), vocabulary, sentence or text)
     rest = _QUOTED.sub(lambda match: _take_quoted(terms, match, vocabulary), text)
     rest = _take_programs(terms, rest, vocabulary)
     _take_bare(terms, rest)
@@ -126,6 +124,8 @@ def _without_phrases(match: re.Match[str]) -> str:
 
 def _looks_like_key(match: re.Match[str]) -> bool:
     key, value = match["key"], match["value"]
+    if value.lower() in FUNCTION_WORDS - _TRUTHS:
+        return False
     quoted = match[0].count('"') + match[0].count("`") >= 2
     technical = bool(re.search(r"[_.\d]|[a-z][A-Z]|[A-Z]{2,}", key))
     return quoted or technical or value.isdigit() or value.lower() in ("yes", "no", "true", "false")

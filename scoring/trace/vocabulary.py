@@ -52,8 +52,9 @@ _READERS = (
 )  # fmt: skip
 # Steps that put a change into force, or prepare for it; seldom the change itself.
 _ACTIVATORS = (
-    "systemctl restart", "systemctl reload", "systemctl daemon-reload", "systemctl reboot", "reboot", "shutdown",
-    "init", "sysctl --system", "sysctl -p", "augenrules", "dconf update", "mount", "umount",
+    "systemctl restart", "systemctl reload", "systemctl daemon-reload", "systemctl reboot",
+    "reboot", "shutdown", "init", "sysctl --system", "sysctl -p", "augenrules", "dconf update",
+    "mount", "umount",
     "service", "grub2-mkconfig", "update-grub", "dracut", "newaliases", "mkdir", "touch", "vi",
     "vim", "nano", "rm", "cp", "mv", "udevadm", "ldconfig", "update-initramfs",
     "authselect apply-changes", "dnf reinstall", "yum reinstall", "vgs", "dnf clean", "logger",

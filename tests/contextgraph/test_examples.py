@@ -282,16 +282,24 @@ def test_the_action_trace_agrees_with_the_author_on_most_notable_retrievals() ->
         for label in (label_of(row["run"], row["rule"], row["attempt"], t) for t in row["tips"])
     ]
     agreed = sum(said == meant for said, meant in verdicts)
-    assert agreed / len(verdicts) >= 0.75, f"{agreed} of {len(verdicts)}"
+    assert agreed / len(verdicts) >= 0.9, f"{agreed} of {len(verdicts)}"
 
 
 def test_the_action_trace_tells_followed_from_ignored_over_all_retrievals() -> None:
     labels = [one for run in built().values() for one in run.labels if one.followed is not None]
-    scores = [trace(tip=one.shown_text, script=one.script).score for one in labels]
+    results = [trace(tip=one.shown_text, script=one.script) for one in labels]
     auc = roc_auc_score(
-        [one.followed for one in labels], [0.5 if score is None else score for score in scores]
+        [one.followed for one in labels],
+        [0.5 if result.score is None else result.score for result in results],
     )
-    assert auc >= 0.75
+    assert auc >= 0.97
+    believed = [
+        bool(one.followed)
+        for one, r in zip(labels, results, strict=True)
+        if r.verdict == "followed"
+    ]
+    assert sum(believed) / len(believed) >= 0.85, f"{sum(believed)} of {len(believed)}"
+    assert sum(believed) / sum(bool(one.followed) for one in labels) >= 0.85
 
 
 def sources_with(tmp_path: Path, name: str, old: str, new: str) -> Path:
