@@ -3,7 +3,8 @@
 Guarantees: a run counts as final only when the very records that were posted are stored as the current
 revision and are scored; a refusal of one of the documents is reported as soon as its row is there.
 
-Does not talk to the broker. A document that never arrives is noticed by the time limit alone.
+Does not talk to the broker: a message counts as taken once there is a row that came of it, and a
+document that never arrives is noticed by the time limit alone.
 
 Shaped by: progress bars over messages, which end when the queue is empty and not when the work is done.
 """
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from django.db.models import F, Max, Q, Sum
+from django.utils import timezone
 
 from contextgraph.envelope import EnvelopeError
 from contextgraph.ingest import id_from_name
@@ -49,7 +51,10 @@ class Posted:
 
 @dataclass(slots=True)
 class Followed:
-    """One run of a posted file. ``rows`` and ``scored`` count signals of its current scoring round."""
+    """One run of a posted file. ``rows`` and ``scored`` count signals of its current scoring round.
+
+    ``taken``: a consumer has stored something of the document since it was posted.
+    """
 
     path: Path
     document: str
@@ -61,6 +66,7 @@ class Followed:
     rows: int = 0
     scored: int = 0
     refusal: str = ""
+    taken: bool = False
 
     @property
     def final(self) -> bool:
@@ -86,6 +92,7 @@ class Follower:
 
     def __init__(self) -> None:
         self._after = RejectedMessage.objects.aggregate(last=Max("pk"))["last"] or 0
+        self._since = timezone.now()
         self._items: list[Followed] = []
 
     def add(self, posted: Posted) -> None:
@@ -126,7 +133,9 @@ class Follower:
         """Read the rows once."""
         refused = self._refusals()
         for item in self._items:
-            assembled = _is_assembled(item.document)
+            document = IncomingDocument.objects.filter(sha256=item.document).first()
+            assembled = document is not None and document.assembled_at is not None
+            arrived = document is not None and document.last_part_at >= self._since
             run = _stored(item)
             if run is not None:
                 item.run_id, item.status = run.pk, run.status
@@ -135,6 +144,7 @@ class Follower:
                 item.refusal = refused[item.document]
             elif assembled and item.digest:
                 item.refusal = "its document was stored before, and another revision is current now"
+            item.taken = item.taken or arrived or run is not None or bool(item.refusal)
 
     def _refusals(self) -> dict[str, str]:
         rows = RejectedMessage.objects.filter(pk__gt=self._after, resolved_at__isnull=True)
@@ -168,10 +178,6 @@ def _stored(item: Followed) -> Run | None:
         return None
     key = {"skill": item.skill, "external_id": item.external_id, "digest": item.digest}
     return Run.objects.current().filter(**key).first()
-
-
-def _is_assembled(document: str) -> bool:
-    return IncomingDocument.objects.filter(sha256=document, assembled_at__isnull=False).exists()
 
 
 def _progress(run: Run) -> tuple[int, int]:

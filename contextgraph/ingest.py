@@ -18,6 +18,7 @@ import hashlib
 import io
 import json
 import logging
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
@@ -29,7 +30,7 @@ from django.utils import timezone
 from contextgraph.envelope import EnvelopeError, RunFooter, RunHeader
 from contextgraph.run_rows import RunWriter, run_row
 from contextgraph.run_survey import survey_runs
-from contextgraph.runlogs import open_run_log
+from contextgraph.runlogs import Hazard, open_run_log
 from contextgraph.skills import load_skill
 from contextgraph.tip_book import TipBook
 from memory.models import Retrieval, Run
@@ -109,12 +110,22 @@ def ingest_document(
         RunConflict: a stored run has this id and another digest, and *revise* is False.
         RunLogError, EnvelopeError: the document cannot be read or stored; nothing was written.
     """
-    if side_file is None and not revise and (known := _known_document(log_sha256, skill)):
+    options = _Options(format=format, skill=skill, run_id=run_id or id_from_name(name))
+    if side_file is None and not revise and (known := _known_document(log_sha256, options)):
         return known
-    document = _Document(stream, side_file, format, skill, run_id or id_from_name(name))
+    document = _Document(stream, side_file, options)
     surveys = survey_runs(document.records())
     log = LogFacts(name=name, sha256=log_sha256, format=document.format_read)
     return _store(surveys, document.records, log=log, revise=revise, announce=announce)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Options:
+    """What the caller says of a log; ``skill`` and ``run_id`` count where the log is silent."""
+
+    format: str
+    skill: str
+    run_id: str | None
 
 
 @dataclass(slots=True)
@@ -123,9 +134,7 @@ class _Document:
 
     stream: BinaryIO
     side_file: BinaryIO | None
-    format: str
-    skill: str
-    run_id: str | None
+    options: _Options
     format_read: str = ""
 
     def records(self) -> Iterator[Record]:
@@ -134,10 +143,10 @@ class _Document:
             self.side_file.seek(0)
         reader = open_run_log(
             self.stream,
-            format=self.format,
+            format=self.options.format,
             side_file=self.side_file,
-            skill=self.skill or None,
-            name=self.run_id,
+            skill=self.options.skill or None,
+            name=self.options.run_id,
         )
         self.format_read = reader.format + (WITH_SIDE_FILE if self.side_file is not None else "")
         yield from reader.records()
@@ -186,14 +195,25 @@ def ingest_records(
 # --- Second pass: one transaction -----------------------------------------------------------------
 
 
-def _known_document(log_sha256: str, skill: str) -> list[IngestResult]:
+def _known_document(log_sha256: str, options: _Options) -> list[IngestResult]:
     """Results of a document whose every run is stored and current; empty when it must be read."""
     runs = list(Run.objects.filter(log_sha256=log_sha256).order_by("pk")) if log_sha256 else []
-    for run in runs:
-        other_skill = bool(skill) and run.skill != skill
-        if run.superseded_at is not None or other_skill or run.log_format.endswith(WITH_SIDE_FILE):
-            return []
+    if not all(_would_be_read_alike(run, options) for run in runs):
+        return []
     return [_unchanged(run) for run in runs]
+
+
+def _would_be_read_alike(run: Run, options: _Options) -> bool:
+    """Whether reading the log of *run* again, with these options, must give *run* again."""
+    if run.superseded_at is not None or run.log_format.endswith(WITH_SIDE_FILE):
+        return False
+    if options.format not in ("auto", run.log_format):
+        return False
+    says_skill = Hazard.SKILL_NOT_LOGGED not in run.hazards
+    says_id = Hazard.RUN_ID_MISSING not in run.hazards
+    if options.skill != run.skill and (options.skill or not says_skill):
+        return False
+    return says_id or options.run_id == run.external_id
 
 
 def _store(
@@ -269,28 +289,38 @@ def _write_runs(
     surveys: list[RunSurvey], records: Iterable[Record], *, log: LogFacts, revise: bool
 ) -> Iterator[IngestResult]:
     """Pair each run of the second pass with what the first pass knows of it."""
-    books: dict[str, TipBook] = {}
     waiting = iter(surveys)
+    books: dict[str, TipBook] = {}
     writer: RunWriter | None = None
-    for record in records:
-        if isinstance(record, RunHeader):
-            survey = next(waiting)
-            run = _current(survey.header)
-            if run is not None and run.digest == survey.digest:
-                yield _unchanged(run)
+    with ExitStack() as stack:
+        for record in records:
+            if isinstance(record, RunHeader):
+                survey = next(waiting)
+                run = _current(survey.header)
+                if run is not None and run.digest == survey.digest:
+                    yield _unchanged(run)
+                    writer = None
+                    continue
+                status: Status = "created" if run is None else "revised"
+                new = _open_run(survey, run, log=log, revise=revise)
+                if new.skill not in books:
+                    books[new.skill] = stack.enter_context(TipBook(new.skill))
+                writer = _writer(new, books[new.skill], survey)
+            elif writer is not None and isinstance(record, RunFooter):
+                yield _close_run(writer, status)
                 writer = None
-                continue
-            status: Status = "created" if run is None else "revised"
-            new = _open_run(survey, run, log=log, revise=revise)
-            book = books.setdefault(new.skill, TipBook(new.skill))
-            grading = load_skill(settings.PROMPTS_DIR, new.skill)
-            limit = settings.MAX_DOCUMENT_BYTES
-            writer = RunWriter(new, skill=grading, tips=book, max_text=limit)
-        elif writer is not None and isinstance(record, RunFooter):
-            yield _close_run(writer, status)
-            writer = None
-        elif writer is not None:
-            writer.add(record)
+            elif writer is not None:
+                writer.add(record)
+
+
+def _writer(run: Run, book: TipBook, survey: RunSurvey) -> RunWriter:
+    return RunWriter(
+        run,
+        skill=load_skill(settings.PROMPTS_DIR, run.skill),
+        tips=book,
+        max_text=settings.MAX_DOCUMENT_BYTES,
+        late_tips=survey.late_tips,
+    )
 
 
 def _open_run(survey: RunSurvey, old: Run | None, *, log: LogFacts, revise: bool) -> Run:

@@ -123,7 +123,9 @@ def _unpacked(body: bytes, headers: Mapping[str, Any]) -> bytes:
 
 def _decoded(body: bytes) -> dict[str, Any]:
     try:
-        message = json.loads(body, parse_constant=_no_constant)
+        message = json.loads(body, parse_constant=_no_constant, parse_int=_integer)
+    except _NumberTooLong as error:
+        raise Refusal(Reason.SCHEMA, str(error), mend="send it as a string") from error
     except (ValueError, RecursionError) as error:
         raise Refusal(Reason.NOT_JSON, f"not JSON: {error}", mend="send one JSON object") from error
     if not isinstance(message, dict):
@@ -134,6 +136,18 @@ def _decoded(body: bytes) -> dict[str, Any]:
 def _no_constant(name: str) -> NoReturn:
     msg = f"{name} is no JSON number"
     raise ValueError(msg)
+
+
+class _NumberTooLong(Exception):
+    """Valid JSON, and more digits than Python converts."""
+
+
+def _integer(digits: str) -> int:
+    try:
+        return int(digits)
+    except ValueError:
+        msg = f"a number of {len(digits)} characters is beyond what can be read: {digits[:20]}…"
+        raise _NumberTooLong(msg) from None
 
 
 def _kind_of(value: Any) -> str:

@@ -9,7 +9,7 @@ Shaped by: transports without dead-letter queues, where rejecting a message simp
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from django.db import models
 from django.db.models import Q
@@ -65,25 +65,28 @@ class IncomingPart(models.Model):
         return f"part {self.number} of {self.document_id}"
 
 
+class RejectionReason(models.TextChoices):
+    """Why a message was refused."""
+
+    NOT_JSON = "not_json", "not JSON"
+    CONTENT_TYPE = "content_type", "content type is not JSON"
+    TOO_LARGE = "too_large", "too large"
+    SCHEMA = "schema", "does not match the schema"
+    VERSION = "version", "unknown version"
+    DIGEST = "digest", "a digest does not match"
+    CONFLICT = "conflict", "another run is stored under this id"
+    CLAIM = "claim", "the claim check cannot be fetched"
+    UNREADABLE = "unreadable", "the run log cannot be read"
+    INTERNAL = "internal", "an error of ours"
+
+
 class RejectedMessage(models.Model):
     """A message that intake refused, with what it takes to replay it."""
 
-    class Reason(models.TextChoices):
-        """Why it was refused."""
-
-        NOT_JSON = "not_json", "not JSON"
-        CONTENT_TYPE = "content_type", "content type is not JSON"
-        TOO_LARGE = "too_large", "too large"
-        SCHEMA = "schema", "does not match the schema"
-        VERSION = "version", "unknown version"
-        DIGEST = "digest", "a digest does not match"
-        CONFLICT = "conflict", "another run is stored under this id"
-        CLAIM = "claim", "the claim check cannot be fetched"
-        UNREADABLE = "unreadable", "the run log cannot be read"
-        INTERNAL = "internal", "an error of ours"
+    Reason: TypeAlias = RejectionReason
 
     received_at = models.DateTimeField(auto_now_add=True)
-    reason = models.CharField(max_length=20, choices=Reason)
+    reason = models.CharField(max_length=20, choices=RejectionReason)
     detail = models.TextField()
     content_type = models.CharField(max_length=200, blank=True)
     headers = models.JSONField(default=dict, blank=True)
@@ -96,6 +99,11 @@ class RejectedMessage(models.Model):
     class Meta:
         ordering = ("-id",)
         permissions: ClassVar[list[Any]] = [("replay_message", "Can replay a rejected message")]
+        constraints: ClassVar[list[Any]] = [
+            models.CheckConstraint(
+                condition=Q(reason__in=RejectionReason.values), name="rejected_reason_known"
+            ),
+        ]
         indexes: ClassVar[list[Any]] = [
             # replay_rejected, doctor, admin: the ones that still wait
             models.Index(

@@ -2,13 +2,16 @@
 
 Guarantees: a part is committed before its message is acknowledged, whether or not the whole can be
 read; parts may come in any order, twice, or from two consumers at once; the whole is verified against
-its digest, ingested, marked assembled and its parts emptied in one transaction.
+its digest, ingested, marked assembled and its parts emptied in one transaction. Until then the last
+word counts: a part or a header that contradicts an earlier one takes its place, and parts that do not
+add up are dropped, so that posting the true document is always enough.
 
 Does not guarantee that a document ever becomes complete: :func:`incomplete_documents` names those
 that wait. The digest covers the options (skill, format, revision), so a log that is posted again with
 other options is another document, and one posted again with the same options is a late duplicate.
 
-Shaped by: a broker that silently dropped one message of 150 MB.
+Shaped by: a broker that silently dropped one message of 150 MB, and one corrupt part that made the
+true ones be refused for ever.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, Literal
 
@@ -29,7 +33,7 @@ from contextgraph.client import options_line
 from contextgraph.documents import spool, too_large, unpacked_sections
 from contextgraph.envelope import EnvelopeError, storable_tree
 from contextgraph.ingest import IngestResult, ingest_document
-from contextgraph.models import IncomingDocument, IncomingPart
+from contextgraph.models import IncomingDocument
 from contextgraph.refusals import Reason, Refusal, refusal_of
 
 if TYPE_CHECKING:
@@ -37,6 +41,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from django.db.models import QuerySet
+
+logger = logging.getLogger(__name__)
 
 MAX_PARTS: Final = 100_000
 
@@ -93,8 +99,9 @@ def store_part(
     """Store one part; ingest the document when it is the last one.
 
     Raises:
-        Refusal: the part is not what its header says or does not fit its document, or the whole
-            document cannot be ingested (its parts are kept, so that a replay tries again).
+        Refusal: the part is not what its header says; or the parts do not add up (they are dropped:
+            one of them is wrong, and none says which); or the whole cannot be ingested (its parts
+            are kept, so that a replay tries again).
     """
     body = _body(message)
     with transaction.atomic():
@@ -112,8 +119,9 @@ def store_part(
 def incomplete_documents(*, older_than: datetime | None = None) -> QuerySet[IncomingDocument]:
     """Documents that are not ingested, oldest first, each with ``arrived`` parts.
 
-    ``arrived < parts``: parts are missing. Otherwise the whole was refused, and its last message is
-    among the rejected ones. *older_than* asks for those whose last part came before that moment.
+    ``arrived < parts``: parts are missing, or did not add up and were dropped. Otherwise the whole was
+    refused, and its last message is among the rejected ones. *older_than* asks for those whose last
+    part came before that moment.
     """
     waiting = IncomingDocument.objects.filter(assembled_at__isnull=True)
     if older_than is not None:
@@ -148,25 +156,34 @@ def _locked_document(message: PartMessage) -> IncomingDocument:
         defaults={**facts, "name": message.name, "last_part_at": timezone.now()},
     )
     document = IncomingDocument.objects.select_for_update().get(sha256=message.document)
-    for name, value in facts.items():
-        if getattr(document, name) != value:
-            cause = f"{name} is {value!r} here and {getattr(document, name)!r} in an earlier part"
-            raise Refusal(Reason.DIGEST, cause, mend="post the document again")
+    changed = [name for name, value in facts.items() if getattr(document, name) != value]
+    if changed and document.assembled_at is None:
+        _restart(document, facts, changed)
     return document
 
 
+def _restart(document: IncomingDocument, facts: dict[str, Any], changed: list[str]) -> None:
+    """Believe the newer header: nothing tells which is true before the whole is there."""
+    logger.warning("document.header_changed %s: %s", document.sha256[:12], ", ".join(changed))
+    for name, value in facts.items():
+        setattr(document, name, value)
+    document.save(update_fields=list(facts))
+    if {"parts", "size"} & set(changed):  # cut in another way: the pieces do not fit together
+        document.pieces.all().delete()
+
+
 def _add(document: IncomingDocument, message: PartMessage, body: bytes) -> bool:
-    """False when the part is there already."""
-    part, created = IncomingPart.objects.get_or_create(
-        document=document,
-        number=message.part,
-        defaults={"sha256": message.sha256, "body": body},
-    )
-    if part.sha256 != message.sha256:
-        cause = f"part {message.part} has arrived before with other bytes"
-        raise Refusal(Reason.DIGEST, cause, mend="post the document again")
+    """False when the same part is there already."""
+    there = document.pieces.filter(number=message.part).values_list("sha256", flat=True).first()
     IncomingDocument.objects.filter(pk=document.pk).update(last_part_at=timezone.now())
-    return created
+    if there == message.sha256:
+        return False
+    if there is not None:
+        logger.warning("document.part_changed %s: %d", document.sha256[:12], message.part)
+    document.pieces.update_or_create(
+        number=message.part, defaults={"sha256": message.sha256, "body": body}
+    )
+    return True
 
 
 def _assemble(
@@ -174,18 +191,27 @@ def _assemble(
 ) -> list[IngestResult]:
     with transaction.atomic():
         document = IncomingDocument.objects.select_for_update().get(pk=pk)
-        if document.assembled_at is not None:
+        if document.assembled_at is not None or document.pieces.count() < document.parts:
             return []  # another consumer held the last part at the same time
         with spool() as whole:
-            _join(document, message, whole)
-            results = _ingest(document, message, whole, announce)
-        document.pieces.update(body=b"")
-        IncomingDocument.objects.filter(pk=pk).update(assembled_at=timezone.now())
+            adds_up = _join(document, message, whole)
+            results = _ingest(document, message, whole, announce) if adds_up else []
+        if adds_up:
+            document.pieces.update(body=b"")
+            IncomingDocument.objects.filter(pk=pk).update(assembled_at=timezone.now())
+        else:
+            document.pieces.all().delete()
+    if not adds_up:  # raised outside, so that the pieces stay dropped
+        raise Refusal(
+            Reason.DIGEST,
+            f"the {document.parts} parts do not add up to document {document.sha256[:12]}",
+            mend="they were dropped: post the whole document again, under its true sha256",
+        )
     return results
 
 
-def _join(document: IncomingDocument, message: PartMessage, whole: BinaryIO) -> None:
-    """Put the parts together and verify the digest of the whole."""
+def _join(document: IncomingDocument, message: PartMessage, whole: BinaryIO) -> bool:
+    """Put the parts together; False when they are not the document that its digest names."""
     digest, size = hashlib.sha256(), 0
     for number in range(1, document.parts + 1):
         body = bytes(document.pieces.values_list("body", flat=True).get(number=number))
@@ -200,13 +226,8 @@ def _join(document: IncomingDocument, message: PartMessage, whole: BinaryIO) -> 
             sections={str(name): length for name, length in message.sections.items()},
         )
     )
-    if size != document.size or digest.hexdigest() != document.sha256:
-        raise Refusal(
-            Reason.DIGEST,
-            f"the {document.parts} parts do not add up to document {document.sha256[:12]}",
-            mend="post the document again under its true sha256",
-        )
     whole.seek(0)
+    return size == document.size and digest.hexdigest() == document.sha256
 
 
 def _ingest(

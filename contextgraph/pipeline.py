@@ -8,7 +8,7 @@ Does not guarantee an order between runs, nor that a header task runs only once.
 
     INGESTED --dispatch--> SCORING --finalize--> FINALIZING --finish--> DONE
                               ^                                          |
-                              +------------- reopen (retries due) -------+
+                              +---- reopen (retries due), rescore -------+
 
 Shaped by: chords that lose their body (a flushed broker, an expired key, a lost worker), measured
 with real kills; the body here is a recount of rows that a reaper may call as well.
@@ -19,26 +19,28 @@ from __future__ import annotations
 import logging
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from celery import chord, current_app, group
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import DurationField, Exists, ExpressionWrapper, F, Max, OuterRef
 from django.db.models.functions import Now
 
+from contextgraph.outbox import Outbox
 from memory.credit import policy_named
 from memory.dream import dream
 from memory.models import DreamPass, Retrieval, Run
 from memory.reasons import Reason
-from scoring import batches
+from scoring import batches, rescoring
 from scoring.judge import service as judge
 from scoring.models import ScoreBatch, Signal
 from scoring.tasks import TASK_OF
-from scoring.work import score_batch
+from scoring.work import LOST_DATABASE, score_batch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable
 
     from memory.querysets import RunQuerySet
 
@@ -50,29 +52,72 @@ RESEND_PATIENCE: Final = 15
 MACHINE_SIGNALS = (Signal.TRACE, Signal.EMBED, Signal.JUDGE)
 
 
-# --- INGESTED -> SCORING --------------------------------------------------------------------------
+# --- Into SCORING ---------------------------------------------------------------------------------
 
 
-def dispatch(run_id: int) -> bool:
+class RescoreRefused(RuntimeError):
+    """This run cannot be scored again as asked; says why."""
+
+
+def dispatch(run_id: int, *, outbox: Outbox | None = None) -> bool:
     """Cut the run into batches and send its chord. False: it was not waiting to be dispatched."""
     with transaction.atomic():
         if not _move(run_id, Run.Status.INGESTED, Run.Status.SCORING):
             return False
-        _open_round(run_id, MACHINE_SIGNALS)
+        _open_round(run_id, MACHINE_SIGNALS, outbox or Outbox())
     return True
 
 
-def reopen(run_id: int, *, now_due: bool = True) -> bool:
+def reopen(run_id: int, *, outbox: Outbox | None = None) -> bool:
     """DONE -> SCORING for the failed judge calls whose retry is due. False: nothing to do."""
     with transaction.atomic():
-        due = Retrieval.objects.filter(run_id=run_id, llm_retry_at__isnull=False)
-        if now_due:
-            due = due.filter(llm_retry_at__lte=Now())
+        due = Retrieval.objects.counted().filter(run_id=run_id, llm_retry_at__lte=Now())
         if not due.exists() or not _move(run_id, Run.Status.DONE, Run.Status.SCORING):
             return False
         due.update(llm_reason="", llm_retry_at=None)
-        _open_round(run_id, (Signal.JUDGE,))
+        _open_round(run_id, (Signal.JUDGE,), outbox or Outbox())
     return True
+
+
+def rescore(
+    run_id: int,
+    signals: tuple[Signal, ...],
+    *,
+    only_failed: bool = False,
+    dry_run: bool = False,
+    outbox: Outbox | None = None,
+) -> int:
+    """DONE -> SCORING: compute *signals* again, for every row that can have them.
+
+    Clears what they said, their reasons and their tries; judgements stay, and are appended to.
+
+    Args:
+        only_failed: leave the rows that have an answer as they are.
+        dry_run: do it, count, and roll back.
+        outbox: of the caller, when it scores many runs again.
+
+    Returns how many answers will be computed (a row counts once for each signal); 0: nothing to do,
+    and the run stays as it was.
+
+    Raises:
+        RescoreRefused: a signal is not enabled here, or the run is not DONE.
+    """
+    off = ", ".join(signal for signal in signals if not enabled(signal))
+    if off:
+        msg = f"not computed here: {off} (see CONTEXTGRAPH_SIGNALS, JUDGE_BASE_URL and JUDGE_MODEL)"
+        raise RescoreRefused(msg)
+    with transaction.atomic():
+        if not _move(run_id, Run.Status.DONE, Run.Status.SCORING):
+            msg = f"run {run_id} is not final: wait until it is (reap_runs finishes what is lost)"
+            raise RescoreRefused(msg)
+        cleared = sum(
+            rescoring.clear(run_id, signal, only_failed=only_failed) for signal in signals
+        )
+        if dry_run or not cleared:
+            transaction.set_rollback(True)
+        else:
+            _open_round(run_id, signals, outbox or Outbox())
+    return cleared
 
 
 def enabled(signal: Signal) -> bool:
@@ -87,8 +132,9 @@ def _move(run_id: int, old: Run.Status, new: Run.Status) -> bool:
     return moved == 1
 
 
-def _open_round(run_id: int, signals: tuple[Signal, ...]) -> None:
+def _open_round(run_id: int, signals: tuple[Signal, ...], outbox: Outbox) -> None:
     """Create the batches of the next scoring round; the chord goes out after the commit."""
+    batches.skip_superseded(run_id)
     Run.objects.filter(pk=run_id).update(scoring_round=F("scoring_round") + 1)
     run = Run.objects.get(pk=run_id)
     for signal in signals:
@@ -102,24 +148,23 @@ def _open_round(run_id: int, signals: tuple[Signal, ...]) -> None:
     ScoreBatch.objects.bulk_create(planned, ignore_conflicts=True)
 
     def send() -> None:
-        _send_chord(run_id, run.scoring_round)
+        _send_chord(run_id, run.scoring_round, outbox)
 
     transaction.on_commit(send, robust=True)
     logger.info("run.scoring", extra={"run_id": run_id, "batches": len(planned)})
 
 
-def _send_chord(run_id: int, scoring_round: int) -> None:
+# --- Messages -------------------------------------------------------------------------------------
+
+
+def _send_chord(run_id: int, scoring_round: int, outbox: Outbox) -> None:
     """Publish the round's chord. A broker that is away is no error: the reaper sends it again."""
     rows = ScoreBatch.objects.filter(run_id=run_id, round=scoring_round, state="new")
     header = [_header(signal, pk) for pk, signal in rows.values_list("pk", "signal")]
     body, errback = _finalize_signature(run_id), _finalize_signature(run_id)
-    try:
-        if not header:  # an empty header would run the body in this process
-            body.apply_async()
-            return
-        chord(group(header), body.on_error(errback)).apply_async()
-    except Exception:  # every broker has errors of its own; rows decide, so none of them matters
-        logger.warning("run.publish_failed", extra={"run_id": run_id}, exc_info=True)
+    # an empty header would run the body in this process
+    message = chord(group(header), body.on_error(errback)) if header else body
+    outbox.publish(message.apply_async, run_id=run_id)
 
 
 def _header(signal: str, batch_id: int) -> Any:
@@ -147,24 +192,34 @@ def finalize(run_id: int) -> bool:
 
 def finish(run_id: int) -> bool:
     """Recount the rows of a FINALIZING run and make it DONE, in one transaction."""
-    policy = policy_named(settings.CREDIT_POLICY)
     with transaction.atomic():
         run = Run.objects.select_for_update().get(pk=run_id)
         if run.status != Run.Status.FINALIZING:
             return False
-        DreamPass.objects.get_or_create(
-            run=run,
-            number=run.scoring_round,
-            defaults={
-                "policy": policy.name,
-                "retrievals": run.retrievals.count(),
-                "summary": dream(run, policy=policy),
-            },
-        )
+        batches.skip_superseded(run_id)  # it may have been superseded while it was judged
+        _recount(run)
         Run.objects.filter(pk=run_id, done_at__isnull=True).update(done_at=Now())
         _move(run_id, Run.Status.FINALIZING, Run.Status.DONE)
     logger.info("run.done", extra={"run_id": run_id, "round": run.scoring_round})
     return True
+
+
+def _recount(run: Run) -> None:
+    """Keep the dream pass of this round, unless it says what the last one said."""
+    policy = policy_named(settings.CREDIT_POLICY)
+    summary = dream(run, policy=policy)
+    last = DreamPass.objects.filter(run=run).order_by("-number").values("pk")[:1]
+    if DreamPass.objects.filter(pk__in=last, summary=summary).exists():
+        return  # an outage of days closes many rounds in which nothing was answered
+    DreamPass.objects.get_or_create(
+        run=run,
+        number=run.scoring_round,
+        defaults={
+            "policy": policy.name,
+            "retrievals": run.retrievals.count(),
+            "summary": summary,
+        },
+    )
 
 
 # --- The reaper -----------------------------------------------------------------------------------
@@ -172,58 +227,117 @@ def finish(run_id: int) -> bool:
 
 @dataclass(slots=True)
 class Reaped:
-    """What one sweep did, by kind; ids of runs and batches."""
+    """What one sweep did, by kind: ids of runs, and of batches (resent, failed)."""
 
     dispatched: list[int] = field(default_factory=list)
+    reopened: list[int] = field(default_factory=list)
     resent: list[int] = field(default_factory=list)
     failed: list[int] = field(default_factory=list)
     finalized: list[int] = field(default_factory=list)
-    reopened: list[int] = field(default_factory=list)
+    errors: list[int] = field(default_factory=list)
+    """Runs that met an error of ours; the log says which."""
 
     def as_dict(self) -> dict[str, list[int]]:
         """For JSON."""
         return asdict(self)
 
-    def __bool__(self) -> bool:
-        return any(self.as_dict().values())
-
 
 def reap(*, inline: bool = False, impatient: bool = False) -> Reaped:
-    """Finish from rows alone what messages did not finish.
+    """Finish from rows alone what messages did not finish. A run that cannot be does not stop others.
 
     Args:
-        inline: work on batches in this process instead of sending them (no broker needed).
+        inline: work on batches in this process and send nothing (no broker needed).
         impatient: do not wait for REDISPATCH_AFTER_S of silence first; for people, not for beat.
+
+    Raises:
+        OperationalError, InterfaceError: the database is away.
     """
-    done = Reaped()
-    silent = 0.0 if impatient else settings.REDISPATCH_AFTER_S
-    before = Now() - timedelta(seconds=silent)
-    for run_id in _ids(Run.objects.filter(status="ingested", state_changed_at__lte=before)):
-        if dispatch(run_id):
-            done.dispatched.append(run_id)
-    for run_id in _ids(Run.objects.filter(status="scoring")):
-        _reap_batches(run_id, done, inline=inline, silent=silent)
+    return _Sweep(inline=inline, impatient=impatient).run()
+
+
+class _Sweep:
+    """One pass over the runs that wait for something."""
+
+    def __init__(self, *, inline: bool, impatient: bool) -> None:
+        self.done = Reaped()
+        self.inline = inline
+        self.silent = 0.0 if impatient else settings.REDISPATCH_AFTER_S
+        # rows of a round fail one after the other: retried together they are one round, not many
+        self.gather = 0.0 if impatient else settings.JUDGE_RETRY_AFTER_S / 2
+        # a chord needs the result backend too: without it, single messages still go out
+        self.chords, self.messages = Outbox(muted=inline), Outbox(muted=inline)
+
+    def run(self) -> Reaped:
+        before = Now() - timedelta(seconds=self.silent)
+        ingested = Run.objects.filter(status="ingested", state_changed_at__lte=before)
+        self._each(_ids(ingested), self._dispatch)
+        self._each(self._due(), self._reopen)
+        self._each(_ids(Run.objects.filter(status="scoring")), self._carry_on)
+        stopped = Run.objects.filter(status="finalizing", state_changed_at__lte=before)
+        self._each(_ids(stopped), self._finish)
+        return self.done
+
+    def _each(self, run_ids: Iterable[int], step: Callable[[int], None]) -> None:
+        for run_id in run_ids:
+            try:
+                step(run_id)
+            except Exception as error:
+                if isinstance(error, LOST_DATABASE) and not connection.is_usable():
+                    raise
+                logger.exception("run.sweep_failed", extra={"run_id": run_id})
+                self.done.errors.append(run_id)
+
+    def _dispatch(self, run_id: int) -> None:
+        # a run that stays INGESTED gets its whole chord from a later sweep
+        if not self.chords.away and dispatch(run_id, outbox=self.chords):
+            self.done.dispatched.append(run_id)
+
+    def _due(self) -> list[int]:
+        """Runs with judge calls to be asked again, if somebody is there to be asked."""
+        ripe = Now() - timedelta(seconds=self.gather)
+        rows = Retrieval.objects.counted().filter(llm_retry_at__lte=ripe, run__status="done")
+        due = list(rows.order_by("run_id").values_list("run_id", flat=True).distinct())
+        if not due or not enabled(Signal.JUDGE):
+            return []
+        if judge.is_away():
+            logger.info("judge.away", extra={"runs": len(due)})
+            return []
+        return due
+
+    def _reopen(self, run_id: int) -> None:
+        if not self.chords.away and reopen(run_id, outbox=self.chords):
+            self.done.reopened.append(run_id)
+
+    def _carry_on(self, run_id: int) -> None:
+        just_sent = run_id in self.done.dispatched or run_id in self.done.reopened
+        if self.inline or not just_sent:
+            self._help_batches(run_id)
         if finalize(run_id):
-            done.finalized.append(run_id)
-    for run_id in _ids(Run.objects.filter(status="finalizing", state_changed_at__lte=before)):
+            self.done.finalized.append(run_id)
+
+    def _finish(self, run_id: int) -> None:
         if finish(run_id):
-            done.finalized.append(run_id)
-    # the rows of a round fail one after the other: retried together they are one round, not many
-    gather = 0.0 if impatient else settings.JUDGE_RETRY_AFTER_S / 2
-    ripe = Retrieval.objects.filter(llm_retry_at__lte=Now() - timedelta(seconds=gather))
-    due = ripe.order_by("run_id")
-    for run_id in due.values_list("run_id", flat=True).distinct():
-        if judge.configured() and reopen(run_id):
-            done.reopened.append(run_id)
-    return done
+            self.done.finalized.append(run_id)
+
+    def _help_batches(self, run_id: int) -> None:
+        """Send again what nobody holds; fail what has been tried too often."""
+        for batch in _unheld(run_id, silent=self.silent, inline=self.inline):
+            again = judge.retry_delay(batch.round, of=batch)
+            if batches.fail_exhausted(batch, judge_again_in_s=again):
+                self.done.failed.append(batch.pk)
+            elif self.inline:
+                score_batch(batch.pk)
+                self.done.resent.append(batch.pk)
+            elif _is_due(batch, self.silent) and _send_again(batch, self.messages):
+                self.done.resent.append(batch.pk)
 
 
 def _ids(runs: RunQuerySet) -> list[int]:
     return list(runs.order_by("state_changed_at").values_list("pk", flat=True))
 
 
-def _reap_batches(run_id: int, done: Reaped, *, inline: bool, silent: float) -> None:
-    """Send again what nobody holds; fail what has been tried too often."""
+def _unheld(run_id: int, *, silent: float, inline: bool) -> list[ScoreBatch]:
+    """Open batches with nobody working on them: the lease is over, or the run stands still."""
     rows = ScoreBatch.objects.filter(run_id=run_id, state__in=ScoreBatch.OPEN)
     quiet_since = Now() - timedelta(seconds=silent)
     last = ScoreBatch.objects.filter(run_id=run_id).aggregate(last=Max("changed_at"))["last"]
@@ -240,12 +354,7 @@ def _reap_batches(run_id: int, done: Reaped, *, inline: bool, silent: float) -> 
             run_id=run_id, changed_at=last, changed_at__lte=quiet_since
         ).exists()
     )
-    candidates: Sequence[ScoreBatch] = [*expired, *(waiting if stands_still or inline else ())]
-    for batch in candidates:
-        if batches.fail_exhausted(batch):
-            done.failed.append(batch.pk)
-        elif (inline or _is_due(batch, silent)) and _send_again(batch, inline=inline):
-            done.resent.append(batch.pk)
+    return [*expired, *(waiting if stands_still or inline else ())]
 
 
 def _is_due(batch: Any, silent: float) -> bool:
@@ -257,15 +366,18 @@ def _is_due(batch: Any, silent: float) -> bool:
     return bool(batch.unsent_for.total_seconds() >= patience)
 
 
-def _send_again(batch: ScoreBatch, *, inline: bool) -> bool:
+def _send_again(batch: ScoreBatch, outbox: Outbox) -> bool:
     """Publish one header by itself; its run is finalized by a later sweep."""
-    ScoreBatch.objects.filter(pk=batch.pk).update(sent_at=Now())
-    if inline:
-        score_batch(batch.pk)
-        return True
-    try:
-        TASK_OF[batch.signal].apply_async((batch.pk,))
-    except Exception:  # see _send_chord
-        logger.warning("batch.publish_failed", extra={"batch_id": batch.pk}, exc_info=True)
+    if outbox.away:
         return False
-    return True
+    # claimed first, so that of two sweeps one sends; not sent after all, it is due as before
+    mine = ScoreBatch.objects.filter(pk=batch.pk, sent_at=batch.sent_at).update(sent_at=Now())
+    if not mine:
+        return False
+    task = TASK_OF[batch.signal]
+    # nobody counts this result: without it, the message needs no result backend
+    send = partial(task.apply_async, (batch.pk,), ignore_result=True)
+    if outbox.publish(send, batch_id=batch.pk):
+        return True
+    ScoreBatch.objects.filter(pk=batch.pk).update(sent_at=batch.sent_at)
+    return False

@@ -1,8 +1,8 @@
 """Records of one run -> rows, in batches, inside the transaction of the caller.
 
 Guarantees: memory is bounded by one batch whatever the run's size; an attempt is graded by the ladder
-of its skill, its sender's grade is kept beside it; a retrieval holds the text that was really shown
-and copies of everything credit reads; a tip keeps the first text it ever had.
+of its skill, its sender's grade is kept beside it; a retrieval holds the text that was really shown in
+this run and copies of everything credit reads; a tip keeps the first text it ever had.
 
 Does not guarantee: atomicity (ingest.py owns the transaction and the lock), nor that records make
 sense together (ingest.py surveys the stream before the first row is written).
@@ -13,10 +13,12 @@ after their attempt was closed.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from django.db.models import OuterRef, Subquery
+from django.db.models import IntegerField, OuterRef, Subquery, TextField, Value
+from django.db.models.functions import Length
 from django.utils import timezone
 
 from contextgraph.envelope import (
@@ -28,6 +30,7 @@ from contextgraph.envelope import (
     RunHeader,
     TipEntry,
 )
+from contextgraph.shown_texts import LATE, awaiting, fill, give_up, room_needed, shown_by
 from contextgraph.tip_book import sha256_of, storable_json
 from memory.models import Attempt, Retrieval, Run, Tip
 from memory.reasons import Reason
@@ -39,6 +42,9 @@ if TYPE_CHECKING:
     from contextgraph.envelope import Record
     from contextgraph.skills import Skill
     from contextgraph.tip_book import TipBook
+    from memory.querysets import RetrievalQuerySet
+
+logger = logging.getLogger(__name__)
 
 BATCH_ROWS = 1_000
 """Records (a retrieval counts as one) that are held before they are written."""
@@ -49,8 +55,22 @@ BATCH_CHARS = 4_000_000
 TIP_TEXT_CHANGED = "tip_text_changed"
 """Hazard: the tip is stored with another text; the first one is kept."""
 
-_LATE = "late"
-"""Stands in ``shown_sha256`` until the end of the run: the tip's text had not arrived yet."""
+
+_NO_ROOM = "the shown texts of this run take more room than a document may"
+
+
+class _Text(NamedTuple):
+    """A text that the database knows, and its length."""
+
+    text: Subquery
+    length: Subquery
+
+
+_TIP = Tip.objects.filter(pk=OuterRef("tip_id"))
+_STORED = _Text(
+    Subquery(_TIP.values("text")[:1], output_field=TextField()),
+    Subquery(_TIP.values(length=Length("text"))[:1], output_field=IntegerField()),
+)
 
 
 class TooMuchText(EnvelopeError):
@@ -60,18 +80,28 @@ class TooMuchText(EnvelopeError):
 class RunWriter:
     """Writes the records of one run below *run*, which is stored already and holds its final facts."""
 
-    def __init__(self, run: Run, *, skill: Skill, tips: TipBook, max_text: int) -> None:
+    def __init__(
+        self,
+        run: Run,
+        *,
+        skill: Skill,
+        tips: TipBook,
+        max_text: int,
+        late_tips: frozenset[str] = frozenset(),
+    ) -> None:
         self.run = run
         self.retrievals = 0
         self.hazards: Counter[str] = Counter()
         self._skill = skill
         self._book = tips
+        self._late_tips = late_tips
         self._text_left = max_text
         self._tips: list[TipEntry] = []
         self._attempts: list[AttemptEntry] = []
         self._corrections: list[OutcomeCorrection] = []
         self._weight = [0, 0]
-        self._late = False
+        self._waits = False
+        tips.begin_run()
 
     def add(self, record: Record) -> None:
         """Take one record; writes when a batch is full."""
@@ -94,12 +124,40 @@ class RunWriter:
             lost = self._corrections[0]
             msg = f"a correction names {lost.rule_id} #{lost.number}, which is not in the run"
             raise EnvelopeError(msg, place="corrections")
-        if self._late:
-            tip = Tip.objects.filter(pk=OuterRef("tip_id"))
-            Retrieval.objects.filter(run=self.run, shown_sha256=_LATE).update(
-                shown_text=Subquery(tip.values("text")[:1]),
-                shown_sha256=Subquery(tip.values("text_sha256")[:1]),
-            )
+        if self._waits:
+            self._settle_late_texts()
+        self._fill_earlier_runs()
+
+    def _settle_late_texts(self) -> None:
+        """Give the rows that waited the text of this run, else the stored one, else a reason."""
+        late = Retrieval.objects.filter(run=self.run, shown_sha256=LATE)
+        keys = self._book.keys_of(self._late_tips)
+        for tip in sorted(self._late_tips):
+            text = self._book.own.text(tip)
+            if text is not None:
+                self._fill(late.filter(tip_id=keys[tip]), Value(text), Value(len(text)))
+        self._fill(late.exclude(tip__text=""), *_STORED)
+        give_up(late)
+
+    def _fill(self, rows: RetrievalQuerySet, text: Any, length: Any) -> None:
+        self._text_left -= room_needed(rows, length)
+        if self._text_left < 0:
+            raise TooMuchText(_NO_ROOM)
+        fill(rows, text, length)
+
+    def _fill_earlier_runs(self) -> None:
+        """Retrievals of other runs that waited for a text which this run was the first to bring."""
+        filled = sorted(self._book.filled)
+        for start in range(0, len(filled), BATCH_ROWS):
+            some = filled[start : start + BATCH_ROWS]
+            rows = awaiting(Retrieval.objects.filter(tip_id__in=some))
+            needed = room_needed(rows, _STORED.length)
+            if needed > self._text_left:
+                # another run's rows are no ground to refuse this one; they keep their reason
+                logger.warning("run.earlier_texts_left", extra={"run_id": self.run.pk})
+                return
+            self._text_left -= needed
+            fill(rows, *_STORED)
 
     def _weigh(self, rows: int, chars: int) -> None:
         self._weight[0] += rows
@@ -122,7 +180,7 @@ class RunWriter:
             [attempt_row(self.run, entry, outcome) for entry, outcome in graded]
         )
         keys = self._book.keys_of(r.tip for e in self._attempts for r in e.retrievals)
-        texts = self._texts_to_copy(keys)
+        texts = self._own_texts(keys)
         retrievals = (
             retrieval_row(row, entry, keys[entry.tip], texts)
             for row, attempt in zip(rows, self._attempts, strict=True)
@@ -132,15 +190,21 @@ class RunWriter:
             Retrieval.objects.bulk_create(batch)
             self.retrievals += len(batch)
 
-    def _texts_to_copy(self, keys: Mapping[str, int]) -> dict[int, str]:
-        """Texts of the tips that were shown whole, by primary key; none for those still unknown."""
+    def _own_texts(self, keys: Mapping[str, int]) -> dict[int, str]:
+        """Texts of the tips that were shown as they are, by primary key; none for those to come."""
         entries = (entry for attempt in self._attempts for entry in attempt.retrievals)
-        wanted = {keys[e.tip] for e in entries if e.shown and e.shown_text is None}
+        wanted = {e.tip for e in entries if e.shown and e.shown_text is None}
         if not wanted:
             return {}
-        found = Tip.objects.filter(pk__in=wanted).exclude(text="")
-        texts = dict(found.values_list("pk", "text"))
-        self._late = self._late or len(texts) < len(wanted)
+        own, texts, stored = self._book.own, {}, []
+        for tip in wanted:
+            if (text := own.text(tip)) is not None:
+                texts[keys[tip]] = text
+            elif own.describes(tip) or tip not in self._late_tips:
+                stored.append(keys[tip])
+        found = Tip.objects.filter(pk__in=stored).exclude(text="")
+        texts |= dict(found.values_list("pk", "text"))
+        self._waits = self._waits or len(texts) < len(wanted)
         return texts
 
     def _in_slices(self, rows: Iterable[Retrieval]) -> Iterator[list[Retrieval]]:
@@ -152,8 +216,7 @@ class RunWriter:
             chars += len(row.shown_text)
             self._text_left -= len(row.shown_text)
             if self._text_left < 0:
-                msg = "the shown texts of this run take more room than a document may"
-                raise TooMuchText(msg, place=f"attempt {row.rule_id}")
+                raise TooMuchText(_NO_ROOM, place=f"attempt {row.rule_id}")
             if chars >= BATCH_CHARS:
                 yield batch
                 batch, chars = [], 0
@@ -280,14 +343,11 @@ def apply_correction(attempt: Attempt, entry: OutcomeCorrection, skill: Skill) -
 def retrieval_row(
     attempt: Attempt, entry: RetrievalEntry, tip: int, texts: Mapping[int, str]
 ) -> Retrieval:
-    """An unsaved retrieval. *texts* holds the tips' own texts, for those that were shown whole."""
+    """An unsaved retrieval. *texts* holds the tips' own texts, for those that were shown as they are."""
     run = attempt.run
     reason = structural_reason(attempt, shown=entry.shown)
     no_outcome = "" if attempt.outcome_value is not None else Reason.NO_OUTCOME
-    text, sha = "", ""
-    if entry.shown:
-        known = texts.get(tip) if entry.shown_text is None else entry.shown_text
-        text, sha = ("", _LATE) if known is None else (known, sha256_of(known))
+    shown = shown_by(entry, texts.get(tip))
     return Retrieval(
         run=run,
         attempt=attempt,
@@ -302,11 +362,11 @@ def retrieval_row(
         category=attempt.category,
         model=run.model,
         environment_tag=run.environment_tag,
-        extra=storable_json(entry.extra),
+        extra=storable_json(entry.extra | shown.extra),
         shown=entry.shown,
-        shown_text=text,
-        shown_sha256=sha,
-        shown_cut=entry.shown_cut,
+        shown_text=shown.text,
+        shown_sha256=shown.sha256,
+        shown_cut=shown.cut,
         withheld=entry.withheld,
         propensity=entry.propensity,
         llm_reason=reason or no_outcome,

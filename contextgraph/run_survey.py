@@ -2,7 +2,7 @@
 
 Guarantees: a stream that passes has a header, a footer and a digest for each run, no attempt twice, no
 correction without its attempt, and no value that a column or an index would refuse half way through
-the second pass. No database; memory holds a key for each attempt, never a text.
+the second pass. No database; memory holds a key for each attempt and tip, never a text.
 
 Does not guarantee that the runs are new: ingest.py asks the database.
 
@@ -20,6 +20,7 @@ from contextgraph.envelope import (
     Digest,
     EnvelopeError,
     OutcomeCorrection,
+    RetrievalEntry,
     RunFooter,
     RunHeader,
     TipEntry,
@@ -38,11 +39,15 @@ MAX_KEY_BYTES: Final = 2_600
 
 @dataclass(slots=True)
 class RunSurvey:
-    """What the first pass knows of one run."""
+    """What the first pass knows of one run.
+
+    ``late_tips``: ids of tips that are described only after an attempt was shown their text.
+    """
 
     header: RunHeader
     footer: RunFooter = field(default_factory=RunFooter)
     digest: str = ""
+    late_tips: frozenset[str] = frozenset()
 
 
 def survey_runs(records: Iterable[Record]) -> list[RunSurvey]:
@@ -82,6 +87,8 @@ class _OpenRun:
         self._digest = Digest()
         self._attempts: set[tuple[str, int]] = set()
         self._corrected: set[tuple[str, int]] = set()
+        self._described: set[str] = set()
+        self._awaited: set[str] = set()
         self._digest.add(header)
         self._check_keys(header.external_id)
         self._check_times(header.started_at, header.ended_at)
@@ -99,6 +106,8 @@ class _OpenRun:
         elif isinstance(record, TipEntry):
             self._check_keys(record.tip)
             self._check_keys(record.source_rule_id)
+            if record.text:
+                self._described.add(record.tip)
         elif isinstance(record, RunFooter):
             self._check_times(record.ended_at)
 
@@ -107,7 +116,8 @@ class _OpenRun:
             self.refuse(f"corrects attempt {rule_id} #{number}, which is not in it")
         if footer.ended_at is not None and footer.ended_at < self.header.started_at:
             self.refuse(f"ends at {footer.ended_at}, before it starts")
-        return RunSurvey(self.header, footer, self._digest.hexdigest())
+        late = frozenset(self._awaited & self._described)
+        return RunSurvey(self.header, footer, self._digest.hexdigest(), late)
 
     def _add_attempt(self, entry: AttemptEntry) -> None:
         key = (entry.rule_id, entry.number)
@@ -122,6 +132,8 @@ class _OpenRun:
             if retrieval.tip in seen:
                 self.refuse(f"retrieves tip {retrieval.tip!r} twice into {entry.rule_id}")
             seen.add(retrieval.tip)
+            if retrieval.tip not in self._described and _shows_own_text(retrieval):
+                self._awaited.add(retrieval.tip)
             self._check_keys(retrieval.tip)
             self._check_integer(retrieval.rank)
             self._check_times(retrieval.retrieved_at)
@@ -138,3 +150,8 @@ class _OpenRun:
         for moment in moments:
             if moment is not None and not 1900 <= moment.year <= 9000:
                 self.refuse(f"holds the time {moment.isoformat()}, which is no time of a run")
+
+
+def _shows_own_text(entry: RetrievalEntry) -> bool:
+    """True when the agent saw the tip's own text, or its beginning, and the entry does not hold it."""
+    return entry.shown and entry.shown_text is None

@@ -1,7 +1,9 @@
 """What a skill is made of: one folder under ``prompts/``, read once, checked as a whole.
 
-Guarantees: a skill without a folder gets ``default``; a file that does not make sense is refused with
-its path, key and cause before any run is graded by it; nothing in the database shadows a file.
+Guarantees: a skill without a file of its own gets that of ``default``, file by file: a folder that holds
+a judge prompt and no ``skill.toml`` is graded by the defaults, and one that holds neither is no skill;
+a file that does not make sense is refused with its path, key and cause before any run is graded by it;
+nothing in the database shadows a file.
 No Django: readers, graders and the ranker all sit above this room.
 """
 
@@ -16,7 +18,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 DEFAULT = "default"
-FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
+FILE_NAME = "skill.toml"
+FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+"""Skills that may have a folder. The name comes from a sender: it must not leave the prompts' folder."""
 
 Grade = Annotated[float, Field(ge=-1.0, le=1.0)]
 
@@ -99,21 +103,34 @@ class Skill(Part):
     )
 
 
+def folder_for(root: Path, skill: str, file: str) -> str:
+    """The folder below *root* whose *file* serves *skill*: its own if that has one, else ``default``."""
+    own = FOLDER_NAME.fullmatch(skill) and (root / skill / file).is_file()
+    return skill if own else DEFAULT
+
+
 @lru_cache(maxsize=256)
 def load_skill(root: Path, skill: str) -> Skill:
     """The settings of *skill* below *root*, or those of ``default``.
 
     Raises:
-        SkillError: the file is missing, is not TOML, or does not fit.
+        SkillError: the file cannot be read (that of ``default`` must be there), is not TOML, or does
+            not fit.
     """
-    name = skill if FOLDER_NAME.match(skill) and (root / skill).is_dir() else DEFAULT
-    path = root / name / "skill.toml"
+    name = folder_for(root, skill, FILE_NAME)
+    path = root / name / FILE_NAME
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
         return Skill.model_validate({"name": name} | data)
     except FileNotFoundError:
-        msg = f"{path} is missing: every skill folder has one"
+        msg = f"{path} is missing: skills without a file of their own are graded by it"
         raise SkillError(msg) from None
+    except OSError as error:
+        msg = f"{path} cannot be read: {error.strerror}"
+        raise SkillError(msg) from error
+    except UnicodeDecodeError as error:
+        msg = f"{path} is not UTF-8 (byte {error.start})"
+        raise SkillError(msg) from error
     except tomllib.TOMLDecodeError as error:
         msg = f"{path} is not TOML: {error}"
         raise SkillError(msg) from error

@@ -2,12 +2,13 @@
 
 Guarantees: a tip that a document names has exactly one row afterwards, with the first text that was
 ever sent for it; a tip that was only retrieved gets a row without text, filled when its text arrives.
-Memory holds an id, a key and a digest for each distinct tip, never a text.
+The text that the run at hand has for a tip is known until the run ends, stored or not. Memory holds an
+id, a key and a digest for each distinct tip; texts that differ from the stored ones wait on disk.
 
 Does not guarantee safety against a second writer: ingest.py holds the lock of the skill.
 
 Shaped by: one tip id with two texts in one log, where the later one silently replaced what the agent
-had been shown.
+had been shown; and one id with two texts in two runs, where the second run got the first one's.
 """
 
 from __future__ import annotations
@@ -15,14 +16,19 @@ from __future__ import annotations
 import hashlib
 import math
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from tempfile import SpooledTemporaryFile
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from memory.models import Tip
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from types import TracebackType
 
     from contextgraph.envelope import TipEntry
+
+IN_MEMORY: Final = 4 * 1024 * 1024
+"""Bytes of differing texts that are held before they go to disk."""
 
 
 def sha256_of(text: str) -> str:
@@ -43,12 +49,74 @@ def storable_json(value: Any) -> Any:
     return value
 
 
+class OwnTexts:
+    """What the tips of one run say where the stored tips say something else. First text kept."""
+
+    def __init__(self) -> None:
+        self._file = SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - closed by close()
+        self._places: dict[str, tuple[int, int] | None] = {}
+
+    def note(self, tip: str, text: str, *, differs: bool) -> None:
+        """The run describes *tip*; kept unless the run described it before."""
+        if tip in self._places:
+            return
+        if not differs:
+            self._places[tip] = None
+            return
+        start = self._file.seek(0, 2)
+        self._places[tip] = (start, self._file.write(text.encode()))
+
+    def describes(self, tip: str) -> bool:
+        """Whether the run has said by now what *tip* says."""
+        return tip in self._places
+
+    def text(self, tip: str) -> str | None:
+        """The run's own text; None when the stored one is as good."""
+        place = self._places.get(tip)
+        if place is None:
+            return None
+        self._file.seek(place[0])
+        return self._file.read(place[1]).decode()
+
+    def clear(self) -> None:
+        """Forget the run."""
+        self._places.clear()
+        self._file.seek(0)
+        self._file.truncate()
+
+    def close(self) -> None:
+        """Give the disk back."""
+        self._file.close()
+
+
 class TipBook:
-    """The tips of one skill that a document has named so far: id -> (primary key, text digest)."""
+    """The tips of one skill that a document has named so far: id -> (primary key, text digest).
+
+    A context manager. ``own`` and ``filled`` (primary keys of tips that had a row, but no text) are
+    those of the run at hand.
+    """
 
     def __init__(self, skill: str) -> None:
         self.skill = skill
+        self.own = OwnTexts()
+        self.filled: set[int] = set()
         self._known: dict[str, tuple[int, str]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.own.close()
+
+    def begin_run(self) -> None:
+        """What an earlier run of the document said about a tip is no longer what this one says."""
+        self.own.clear()
+        self.filled.clear()
 
     def describe(self, entries: Sequence[TipEntry]) -> int:
         """Store tips with their text; returns how many stand there with another text already."""
@@ -83,7 +151,7 @@ class TipBook:
                 self._known[external_id] = (pk, sha)
 
     def _settle(self, entry: TipEntry) -> bool:
-        """Fill an empty text; True when the stored text is another one."""
+        """Fill an empty text, note what the run says; True when the stored text is another one."""
         pk, stored = self._known[entry.tip]
         sha = sha256_of(entry.text)
         if not stored:
@@ -91,7 +159,10 @@ class TipBook:
             fields = [f.name for f in Tip._meta.concrete_fields if f.name not in _TIP_KEPT]
             Tip.objects.filter(pk=pk).update(**{name: getattr(row, name) for name in fields})
             self._known[entry.tip] = (pk, sha)
-        return stored not in ("", sha)
+            self.filled.add(pk)
+        differs = stored not in ("", sha)
+        self.own.note(entry.tip, entry.text, differs=differs)
+        return differs
 
     def _row(self, entry: TipEntry) -> Tip:
         return Tip(

@@ -8,15 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from django.db import models
-from django.db.models import Q
-
-from memory.reasons import STRUCTURAL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from datetime import datetime
 
-    from memory.models import Attempt, Retrieval, Run, Tip
+    from memory.models import Retrieval, Run, Tip
 
 
 class UnknownRun(LookupError):
@@ -25,6 +21,14 @@ class UnknownRun(LookupError):
 
 class AmbiguousRun(LookupError):
     """Several skills have a run with this external id; name the skill."""
+
+
+def can_be_stored(text: str) -> bool:
+    """Whether the database can hold *text*: an argument that is not UTF-8 comes with lone surrogates.
+
+    Asking for one that it cannot hold is an error of the driver, and it cannot be there.
+    """
+    return "\0" not in text and not any("\ud800" <= char <= "\udfff" for char in text)
 
 
 class RunQuerySet(models.QuerySet["Run"]):
@@ -50,6 +54,8 @@ class RunQuerySet(models.QuerySet["Run"]):
             AmbiguousRun: several skills use the external id and *skill* was not given.
         """
         candidates = self.filter(skill=skill) if skill else self
+        if not can_be_stored(f"{key}{skill}"):
+            candidates = self.none()
         found = list(candidates.current().filter(external_id=key)[:2])
         if len(found) > 1:
             msg = f"several skills have a run {key!r}: name one with --skill"
@@ -71,29 +77,12 @@ class TipQuerySet(models.QuerySet["Tip"]):
         return self.filter(retired_at__isnull=True)
 
 
-class AttemptQuerySet(models.QuerySet["Attempt"]):
-    """Which attempts?"""
-
-    def judgeable(self) -> Self:
-        """With a whole script."""
-        return self.filter(script__isnull=False, script_truncated=False)
-
-
 class RetrievalQuerySet(models.QuerySet["Retrieval"]):
     """Which retrievals?"""
 
     def counted(self) -> Self:
         """Rows of current revisions: the ones that credit may read."""
         return self.filter(superseded=False)
-
-    def with_outcome(self) -> Self:
-        """Graded rows."""
-        return self.filter(outcome_value__isnull=False, outcome_confidence__isnull=False)
-
-    def scorable(self) -> Self:
-        """Shown, and with a whole script: a signal can be computed."""
-        structural = [str(reason) for reason in STRUCTURAL]
-        return self.exclude(trace_reason__in=structural)
 
     def llm_pending(self) -> Self:
         """The judge has not answered and no reason says why not."""
@@ -106,11 +95,3 @@ class RetrievalQuerySet(models.QuerySet["Retrieval"]):
     def trace_pending(self) -> Self:
         """Not traced, and no reason says why not."""
         return self.filter(tip_followed_trace__isnull=True, trace_reason="")
-
-    def retry_due(self, now: datetime) -> Self:
-        """Failed judge calls whose next try is due; served by retrieval_judge_retry_due."""
-        return self.filter(llm_retry_at__lte=now)
-
-    def of_runs(self, runs: Iterable[int]) -> Self:
-        """Rows of these runs."""
-        return self.filter(Q(run_id__in=list(runs)))

@@ -21,6 +21,7 @@ class Reason(models.TextChoices):
     TIP_TEXT_UNKNOWN = "tip_text_unknown", "the text of the tip was never sent"
     NO_OUTCOME = "no_outcome", "the evaluator gave no verdict"
     SKIPPED = "skipped", "this signal is not configured"
+    TOO_LONG = "too_long", "the script or the tip is longer than a judge can be asked about"
     JUDGE_UNAVAILABLE = "judge_unavailable", "the judge server could not be reached"
     JUDGE_ERROR = "judge_error", "the judge answered something that is no verdict"
     EMBEDDING_ERROR = "embedding_error", "the text could not be embedded"
@@ -36,5 +37,18 @@ STRUCTURAL = (
 )
 """Known from the run itself: no signal can ever be computed for such a row."""
 
-RETRIABLE = (Reason.JUDGE_UNAVAILABLE, Reason.JUDGE_ERROR, Reason.EMBEDDING_ERROR)
-"""A later try may succeed; the reaper asks again when the retry is due."""
+UNANSWERED = (
+    Reason.SKIPPED,
+    Reason.JUDGE_UNAVAILABLE,
+    Reason.JUDGE_ERROR,
+    Reason.EMBEDDING_ERROR,
+    Reason.TRACE_ERROR,
+)
+"""No answer came out, and nothing in the run forbids one: what ``rescore --failed-only`` asks again.
+An abstention of the trace is an answer."""
+
+OUTCOME_REASONS = (Reason.NO_OUTCOME,)
+"""What may stand beside an attempt without an outcome: the other codes are about signals."""
+
+TRACE_VERDICTS = ("followed", "violated", "not_followed", "abstained")
+"""What the action trace may say; the first three are answers (``memory.credit``)."""

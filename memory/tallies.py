@@ -3,8 +3,10 @@
 Guarantees: dream pass and audit count alike, because both count here; sums are made in exact decimals,
 so that a recount gives the same digits whatever order the rows come in; no row reaches Python. The
 questions "followed?" and "which quadrant?" are asked of every signal there is (``FOLLOW_CHAIN``),
-under any policy; a policy only decides what the answer is worth. Does not guarantee independence of
-rows: five tips of one attempt share one outcome, so intervals over rows are too narrow.
+under any policy; a policy only decides what the answer is worth. Beside the policy's credit stands that
+of ``quadrant``, which asks every signal: a policy that does not read the trace may give a tip another
+sign than the figures beside it. Does not guarantee independence of rows: five tips of one attempt
+share one outcome, so intervals over rows are too narrow.
 
 Shaped by: report sections that each counted with filters of their own and contradicted one another.
 """
@@ -18,6 +20,7 @@ from django.db.models import Count, DecimalField, F, Q, Sum
 from django.db.models.functions import Cast
 
 from memory.credit import (
+    POLICIES,
     SUCCESS_ABOVE,
     Quadrant,
     credit_sql,
@@ -58,6 +61,7 @@ class Tally:
     value_when_present: Mean
     value_when_followed: Mean
     credit: Mean
+    quadrant_credit: Mean
 
     @property
     def follow_rate(self) -> Rate:
@@ -92,6 +96,7 @@ class Tally:
             "outcome_when_present": self.value_when_present.as_dict(),
             "outcome_when_followed": self.value_when_followed.as_dict(),
             "credit": self.credit.as_dict(),
+            "quadrant_credit": self.quadrant_credit.as_dict(),
         }
 
 
@@ -104,7 +109,7 @@ def tally_aggregates(policy: Policy) -> dict[str, Any]:
     """Aggregates for ``annotate`` or ``aggregate``; :func:`tally_of` reads their result."""
     followed, ignored = followed_q(), ignored_q()
     present = PRESENT & GRADED
-    credit = credit_sql(policy)
+    credit, quadrant_credit = credit_sql(policy), credit_sql(POLICIES["quadrant"])
     counts = {
         "retrievals": Q(),
         "shown": PRESENT,
@@ -123,6 +128,8 @@ def tally_aggregates(policy: Policy) -> dict[str, Any]:
         "value_followed": Sum(value, filter=followed & GRADED),
         "credit_total": Sum(exact(credit)),
         "credit_n": Count(credit),
+        "quadrant_credit_total": Sum(exact(quadrant_credit)),
+        "quadrant_credit_n": Count(quadrant_credit),
     }
     return {
         f"tally_{name}": aggregate
@@ -149,6 +156,9 @@ def tally_of(row: Mapping[str, Any]) -> Tally:
         value_when_present=Mean(float(found["value_present"] or 0), found["graded_present"]),
         value_when_followed=Mean(float(found["value_followed"] or 0), found["graded_followed"]),
         credit=Mean(float(found["credit_total"] or 0), found["credit_n"]),
+        quadrant_credit=Mean(
+            float(found["quadrant_credit_total"] or 0), found["quadrant_credit_n"]
+        ),
     )
 
 
@@ -165,6 +175,7 @@ EMPTY: Final = Tally(
     value_when_present=Mean(0.0, 0),
     value_when_followed=Mean(0.0, 0),
     credit=Mean(0.0, 0),
+    quadrant_credit=Mean(0.0, 0),
 )
 """The tally of no row."""
 
@@ -184,4 +195,5 @@ def pooled(first: Tally, second: Tally) -> Tally:
         value_when_present=first.value_when_present + second.value_when_present,
         value_when_followed=first.value_when_followed + second.value_when_followed,
         credit=first.credit + second.credit,
+        quadrant_credit=first.quadrant_credit + second.quadrant_credit,
     )

@@ -12,12 +12,14 @@ from __future__ import annotations
 import logging
 import time
 import uuid
+from dataclasses import dataclass
 from datetime import timedelta
 from math import ceil
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from django.conf import settings
-from django.db.models import F, Q
+from django.db import transaction
+from django.db.models import Case, F, Q, Value, When
 from django.db.models.functions import Now
 
 from memory.models import Retrieval
@@ -26,6 +28,8 @@ from scoring.models import ScoreBatch, Signal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from django.db.models import QuerySet
 
     from memory.models import Run
     from memory.querysets import RetrievalQuerySet
@@ -46,7 +50,6 @@ FAILED_REASON: Final = {
     Signal.TRACE: Reason.TRACE_ERROR,
 }
 
-
 REASON_COLUMN: Final = {
     Signal.JUDGE: "llm_reason",
     Signal.EMBED: "emb_reason",
@@ -58,15 +61,37 @@ class LeaseLost(RuntimeError):
     """Another worker holds the batch now; stop without writing."""
 
 
+@dataclass(slots=True)
+class Lease:
+    """The right to work on *batch*, until it runs out or another worker has taken it over.
+
+    ``renewed_at`` is this process's monotonic clock in seconds: it spares the database, and decides
+    nothing (who holds the batch is decided by ``token`` and the database's clock).
+    """
+
+    batch: ScoreBatch
+    token: str
+    renewed_at: float
+
+
 def pending(signal: Signal, run_id: int) -> RetrievalQuerySet:
-    """The rows of a run that still lack *signal* and have no reason for it, in id order."""
+    """The rows of a run that still lack *signal* and have no reason for it, in id order.
+
+    Rows of a superseded revision are not judged: nothing that costs money reads them any more.
+    """
     rows = Retrieval.objects.filter(run_id=run_id)
     narrowed = {
-        Signal.JUDGE: rows.llm_pending,
+        Signal.JUDGE: rows.counted().llm_pending,
         Signal.EMBED: rows.emb_pending,
         Signal.TRACE: rows.trace_pending,
     }[signal]()
     return narrowed.order_by("id")
+
+
+def skip_superseded(run_id: int) -> int:
+    """Give the rows that :func:`pending` leaves out of judging their reason; returns their number."""
+    rows = Retrieval.objects.filter(run_id=run_id, superseded=True)
+    return rows.llm_pending().update(llm_reason=Reason.SKIPPED)
 
 
 def plan(run: Run, signals: tuple[Signal, ...]) -> list[ScoreBatch]:
@@ -91,9 +116,10 @@ def _slices(run: Run, signal: Signal) -> Iterator[ScoreBatch]:
         )
 
 
-def claim(batch_id: int) -> ScoreBatch | None:
+def claim(batch_id: int) -> Lease | None:
     """Lease a batch. None: someone else holds it, it is closed, or its tries are used up."""
     token = str(uuid.uuid4())
+    asked_at = time.monotonic()
     claimable = Q(state=ScoreBatch.State.NEW) | Q(
         state=ScoreBatch.State.LEASED, leased_until__lt=Now()
     )
@@ -109,63 +135,83 @@ def claim(batch_id: int) -> ScoreBatch | None:
     if claimed != 1:
         return None
     batch = ScoreBatch.objects.get(pk=batch_id)
-    batch._renewed_at = time.monotonic()  # type: ignore[attr-defined]
-    return batch
+    return Lease(batch=batch, token=token, renewed_at=asked_at)
 
 
-def renew(batch: ScoreBatch) -> None:
+def renew(lease: Lease) -> None:
     """Extend the lease between two steps of work, once a quarter of it is over. Raises LeaseLost."""
-    renewed_at = getattr(batch, "_renewed_at", None)
-    if renewed_at is not None and time.monotonic() - renewed_at < settings.SCORE_LEASE_S / 4:
+    asked_at = time.monotonic()
+    if asked_at - lease.renewed_at < settings.SCORE_LEASE_S / 4:
         return
-    batch._renewed_at = time.monotonic()  # type: ignore[attr-defined]
-    kept = ScoreBatch.objects.filter(
-        pk=batch.pk, state=ScoreBatch.State.LEASED, lease_token=batch.lease_token
-    ).update(
-        leased_until=Now() + timedelta(seconds=settings.SCORE_LEASE_S),
-        changed_at=Now(),
+    kept = _held(lease).update(
+        leased_until=Now() + timedelta(seconds=settings.SCORE_LEASE_S), changed_at=Now()
     )
     if kept != 1:
-        msg = f"{batch} is held by another worker"
+        msg = f"{lease.batch} is held by another worker"
         raise LeaseLost(msg)
+    lease.renewed_at = asked_at
 
 
-def close(batch: ScoreBatch) -> bool:
+def close(lease: Lease) -> bool:
     """LEASED -> DONE. False: the lease was lost meanwhile, and its new holder will close it."""
-    return _leave(batch, state=ScoreBatch.State.DONE, reason="")
+    return _leave(lease, state=ScoreBatch.State.DONE, reason="")
 
 
-def give_back(batch: ScoreBatch, *, reason: str) -> bool:
+def give_back(lease: Lease, *, reason: str) -> bool:
     """LEASED -> NEW after an error; the reaper sends it again until its tries are used up."""
-    return _leave(batch, state=ScoreBatch.State.NEW, reason=reason[:200])
+    return _leave(lease, state=ScoreBatch.State.NEW, reason=reason[:200])
 
 
-def _leave(batch: ScoreBatch, *, state: ScoreBatch.State, reason: str) -> bool:
-    left = ScoreBatch.objects.filter(
-        pk=batch.pk, state=ScoreBatch.State.LEASED, lease_token=batch.lease_token
-    ).update(state=state, leased_until=None, lease_token="", reason=reason, changed_at=Now())
+def _held(lease: Lease) -> QuerySet[ScoreBatch]:
+    return ScoreBatch.objects.filter(
+        pk=lease.batch.pk, state=ScoreBatch.State.LEASED, lease_token=lease.token
+    )
+
+
+def _leave(lease: Lease, *, state: ScoreBatch.State, reason: str) -> bool:
+    left = _held(lease).update(
+        state=state, leased_until=None, lease_token="", reason=reason, changed_at=Now()
+    )
     return left == 1
 
 
-def fail_exhausted(batch: ScoreBatch) -> bool:
-    """NEW or expired -> FAILED when the tries are used up; its open rows get the reason code."""
+def fail_exhausted(batch: ScoreBatch, *, judge_again_in_s: float) -> bool:
+    """NEW or expired -> FAILED when the tries are used up; its open rows get the reason code.
+
+    A row of the judge is charged one try for it. One that has tries left is asked again after
+    *judge_again_in_s* seconds: what killed the batch was perhaps one of its other rows.
+    """
+    if batch.tries < settings.SCORE_BATCH_MAX_TRIES:
+        return False
     stuck = Q(state=ScoreBatch.State.NEW) | Q(state=ScoreBatch.State.LEASED, leased_until__lt=Now())
     reason = batch.reason or "its worker died every time"
-    failed = ScoreBatch.objects.filter(
-        stuck, pk=batch.pk, tries__gte=settings.SCORE_BATCH_MAX_TRIES
-    ).update(
-        state=ScoreBatch.State.FAILED,
-        leased_until=None,
-        lease_token="",
-        reason=reason,
-        changed_at=Now(),
-    )
-    if failed != 1:
-        return False
-    signal = Signal(batch.signal)
-    rows = rows_of(batch).update(**{REASON_COLUMN[signal]: FAILED_REASON[signal]})
+    with transaction.atomic():
+        failed = ScoreBatch.objects.filter(
+            stuck, pk=batch.pk, tries__gte=settings.SCORE_BATCH_MAX_TRIES
+        ).update(
+            state=ScoreBatch.State.FAILED,
+            leased_until=None,
+            lease_token="",
+            reason=reason,
+            changed_at=Now(),
+        )
+        if failed != 1:
+            return False
+        rows = _fail_rows(batch, judge_again_in_s)
     logger.error("batch.failed", extra={"batch": str(batch), "rows": rows, "reason": reason})
     return True
+
+
+def _fail_rows(batch: ScoreBatch, judge_again_in_s: float) -> int:
+    signal = Signal(batch.signal)
+    values: dict[str, Any] = {REASON_COLUMN[signal]: FAILED_REASON[signal]}
+    if signal is Signal.JUDGE:
+        soon = Now() + timedelta(seconds=judge_again_in_s)
+        values["llm_tries"] = F("llm_tries") + 1
+        values["llm_retry_at"] = Case(
+            When(llm_tries__lt=settings.JUDGE_MAX_TRIES - 1, then=soon), default=Value(None)
+        )
+    return rows_of(batch).update(**values)
 
 
 def rows_of(batch: ScoreBatch) -> RetrievalQuerySet:

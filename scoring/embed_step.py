@@ -36,29 +36,33 @@ from scoring.vectors import (
 from scoring.weights import WEIGHTS_SHA256
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from scoring.models import ScoreBatch
+    from scoring.batches import Lease
+    from scoring.embedding import Encoder
 
 logger = logging.getLogger(__name__)
 
-ENCODE_AT_ONCE: Final = 96
-"""Texts encoded between two lease renewals: about 10 s on two slow cores."""
+CHARACTERS_AT_ONCE: Final = 200_000
+"""Encoded and cached between two lease renewals: some 50,000 tokens, at most a minute on slow cores.
+A text is one step whatever its length; the encoder takes 400,000 characters at most."""
 WRITE_AT_ONCE: Final = 500
 ENCODER_SHA256: Final = hashlib.sha256(f"{WEIGHTS_SHA256}/{RECIPE}".encode()).hexdigest()
 """Cache key beside the text: other weights or another way to cut chunks is another vector."""
 
 
-def score(batch: ScoreBatch) -> int:
-    """Fill tip_followed_emb and its companions for the open rows of *batch*; returns their number."""
+def score(lease: Lease) -> int:
+    """Fill tip_followed_emb and its companions for the open rows of a batch; returns their number."""
     rows = list(
-        batches.rows_of(batch).only("pk", "attempt_id", "shown_text", "shown_sha256", "emb_tries")
+        batches.rows_of(lease.batch).only(
+            "pk", "attempt_id", "shown_text", "shown_sha256", "emb_tries"
+        )
     )
     scripts = dict(
         Attempt.objects.filter(pk__in={row.attempt_id for row in rows}).values_list("pk", "script")
     )
     texts = {sha256_of(text): text for text in _distinct(rows, scripts)}
-    vectors = vectors_of(texts, batch)
+    vectors = vectors_of(texts, lease)
     for row in rows:
         _fill(row, vectors, script=scripts[row.attempt_id] or "")
     for start in range(0, len(rows), WRITE_AT_ONCE):
@@ -75,29 +79,51 @@ def _distinct(rows: Iterable[Retrieval], scripts: Mapping[int, str | None]) -> s
     return {row.shown_text for row in rows} | {script for script in scripts.values() if script}
 
 
-def vectors_of(texts: Mapping[str, str], batch: ScoreBatch) -> dict[str, TextVector]:
+def vectors_of(texts: Mapping[str, str], lease: Lease) -> dict[str, TextVector]:
     """Vectors by content hash, from the cache or computed; texts without a vector are left out."""
     rows = TextEmbedding.objects.filter(text_sha256__in=list(texts), encoder_sha256=ENCODER_SHA256)
     found = {row.text_sha256: vector for row in rows if (vector := _from_row(row)) is not None}
     missing = sorted((text for sha, text in texts.items() if sha not in found), key=len)
-    for start in range(0, len(missing), ENCODE_AT_ONCE):
-        for vector in _encode(missing[start : start + ENCODE_AT_ONCE]):
+    for part in slices(missing, characters=CHARACTERS_AT_ONCE):
+        for vector in _encode_and_cache(part):
             found[vector.sha256] = vector
-        batches.renew(batch)
+        batches.renew(lease)
     return found
 
 
-def _encode(texts: list[str]) -> list[TextVector]:
-    """Encode and cache; unencodable texts are dropped."""
-    encoder = load_encoder(threads=settings.EMBED_THREADS)
-    vectors: list[TextVector] = []
+def slices(texts: Iterable[str], *, characters: int) -> Iterator[list[str]]:
+    """Cut *texts*, in their order, into lists of at most *characters*, or of one longer text."""
+    part: list[str] = []
+    size = 0
+    for text in texts:
+        if part and size + len(text) > characters:
+            yield part
+            part, size = [], 0
+        part.append(text)
+        size += len(text)
+    if part:
+        yield part
+
+
+def _encode(texts: list[str], encoder: Encoder) -> list[TextVector]:
+    """Vectors of those texts that have one."""
     while texts:
         try:
-            vectors = encoder.encode(texts)
-            break
+            return encoder.encode(texts)
         except UnencodableText as error:
             bad = set(error.indexes)
             texts = [text for index, text in enumerate(texts) if index not in bad]
+        except NonFinite:
+            # it does not say which: found one by one, or it would take the others with it
+            if len(texts) == 1:
+                logger.exception("embedding.not_finite", extra={"text": sha256_of(texts[0])})
+                return []
+            return [vector for text in texts for vector in _encode([text], encoder)]
+    return []
+
+
+def _encode_and_cache(texts: list[str]) -> list[TextVector]:
+    vectors = _encode(texts, load_encoder(threads=settings.EMBED_THREADS))
     TextEmbedding.objects.bulk_create(
         [
             TextEmbedding(
@@ -149,6 +175,7 @@ def _fill(row: Retrieval, vectors: Mapping[str, TextVector], *, script: str) -> 
         row.emb_reason = Reason.EMBEDDING_ERROR
         return
     row.tip_followed_emb_truncated = tip.truncated or action.truncated
+    row.emb_source = ENCODER_SHA256[:16]
 
 
 def _write(rows: Iterable[Retrieval]) -> None:
@@ -164,6 +191,7 @@ def _write(rows: Iterable[Retrieval]) -> None:
             "tip_followed_emb",
             "tip_followed_emb_max_chunk",
             "tip_followed_emb_truncated",
+            "emb_source",
             "tip_followed_computed_at",
             "emb_tries",
         ],

@@ -15,6 +15,9 @@ from typing import Any, ClassVar
 from django.db import models
 from django.db.models import Q
 
+from memory.models.checks import known
+from memory.reasons import Reason
+
 
 class Signal(models.TextChoices):
     """The machine signals; each has a module in this package and a queue of its own."""
@@ -60,10 +63,18 @@ class ScoreBatch(models.Model):
 
     class Meta:
         ordering = ("run", "round", "signal", "number")
+        verbose_name_plural = "score batches"
         constraints: ClassVar[list[Any]] = [
             # dispatch may run twice; the second insert must be a no-op
             models.UniqueConstraint(
                 fields=["run", "round", "signal", "number"], name="score_batch_once"
+            ),
+            models.CheckConstraint(
+                condition=Q(signal__in=Signal.values), name="score_batch_signal_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=["new", "leased", "done", "failed"]),
+                name="score_batch_state_known",
             ),
             models.CheckConstraint(
                 condition=~Q(state="leased") | Q(leased_until__isnull=False),
@@ -117,6 +128,9 @@ class Judgement(models.Model):
                 condition=Q(followed__isnull=False, reason="")
                 | Q(followed__isnull=True) & ~Q(reason=""),
                 name="judgement_label_or_reason",
+            ),
+            models.CheckConstraint(
+                condition=known("reason", Reason.values), name="judgement_reason_known"
             ),
         ]
 

@@ -1,8 +1,9 @@
 """Evaluator result -> graded outcome (ADR-0019, DEF-26). Pure: the same input gives the same grade.
 
 Guarantees: a grade in [-1, 1] with a confidence in [0, 1], or none with a reason; an evaluator that
-failed is no outcome, never a health failure; raw output is read by whole tokens, never by substring.
-The version of the ladder is part of the result, so that the past can be graded again.
+failed is no outcome, never a health failure; raw output is read by whole tokens, never by substring,
+and as a terminal shows it: without the sequences that colour it. Failure modes are compared without
+regard to case. The version of the ladder is part of the result, so that the past can be graded again.
 
 Shaped by: a health check that found "HEALTHY" inside "UNHEALTHY", and a scanner whose output counted
 as a pass because the rule id contained "password".
@@ -16,13 +17,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from contextgraph.skills import Grading, RawField, Skill
 
 NO_OUTCOME = "no_outcome"
 FIRST_WORD = re.compile(r"[^\w]*(\w+)")
 VERDICT_SIGN = re.compile(r"[:=\t]")
+TERMINAL_SEQUENCE = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
+    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # window titles, links
+    r"|\x1b[ -/]*[0-~]"  # all others, such as the choice of a character set
+)
+"""Orders to a terminal (ECMA-48), which tools print around a word when they believe to be on one. None
+can hold the beginning of another, so that hostile output is read in linear time."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,10 +83,10 @@ def grade(evaluation: Evaluation, skill: Skill) -> Outcome:
         return _no_outcome(skill)
     if found is not None and _overrules(found, evaluation, grading):
         mode, confidence = found.failure_mode or "", None
-        value = grading.failure_modes.get(mode, grading.failed)
+        value = _value_of_mode(mode, grading)
     else:
         mode = "" if evaluation.passed else evaluation.failure_mode
-        if mode in grading.pending_modes:
+        if _is_among(mode, grading.pending_modes):
             return _no_outcome(skill)
         value, confidence = _value(evaluation, grading, mode), evaluation.sender_confidence
     return Outcome(
@@ -92,10 +100,19 @@ def grade(evaluation: Evaluation, skill: Skill) -> Outcome:
 
 def _overrules(found: _Finding, evaluation: Evaluation, grading: Grading) -> bool:
     """Whether the raw output says worse than the sender did."""
-    has_own_grade = found.failure_mode in grading.failure_modes
+    proven = found.failure_mode or ""
+    has_own_grade = _is_among(proven, grading.failure_modes)
     return evaluation.passed is not False or (
-        has_own_grade and found.failure_mode != evaluation.failure_mode
+        has_own_grade and not _is_among(proven, (evaluation.failure_mode,))
     )
+
+
+def _is_among(mode: str, modes: Iterable[str]) -> bool:
+    return _folded(mode) in map(_folded, modes)
+
+
+def _folded(mode: str) -> str:
+    return mode.strip().casefold()
 
 
 def _grader(skill: Skill) -> str:
@@ -113,9 +130,9 @@ def _check_range(name: str, number: float | None, *, low: float) -> None:
 
 
 def _evaluator_failed(evaluation: Evaluation, grading: Grading) -> bool:
-    if evaluation.error or evaluation.failure_mode in grading.error_modes:
+    if evaluation.error or _is_among(evaluation.failure_mode, grading.error_modes):
         return True
-    summary = str((evaluation.raw or {}).get("summary", "")).strip().lower()
+    summary = _seen(str((evaluation.raw or {}).get("summary", ""))).strip().lower()
     return any(summary.startswith(prefix.lower()) for prefix in grading.error_prefixes)
 
 
@@ -128,12 +145,18 @@ def _value(evaluation: Evaluation, grading: Grading, mode: str) -> float:
     if grading.kind == "sender" and evaluation.sender_value is not None:
         return evaluation.sender_value
     if not evaluation.passed:
-        return grading.failure_modes.get(mode, grading.failed)
+        return _value_of_mode(mode, grading)
     value = grading.passed
     for rung in grading.ladder:
         if evaluation.number >= rung.from_attempt:
             value = rung.value
     return value
+
+
+def _value_of_mode(mode: str, grading: Grading) -> float:
+    """The failure's own grade, or that of any failure."""
+    known = {_folded(name): value for name, value in grading.failure_modes.items()}
+    return known.get(_folded(mode), grading.failed)
 
 
 def _raw_finding(raw: Mapping[str, Any], grading: Grading) -> _Finding | None:
@@ -151,7 +174,7 @@ def _verdict_words(text: object, rule: RawField) -> set[str]:
     """The whole words of *text*, upper case, that stand where a verdict stands. Linear in *text*."""
     if not isinstance(text, str):
         return set()
-    lines = [line.strip().upper() for line in text.splitlines()]
+    lines = [line.strip().upper() for line in _seen(text).splitlines()]
     if rule.position == "first":
         known = _upper((*rule.good, *rule.bad, *rule.undecided))
         leading = (found[1] for line in lines if (found := FIRST_WORD.match(line)))
@@ -160,6 +183,11 @@ def _verdict_words(text: object, rule: RawField) -> set[str]:
         return {results[-1]}
     edges = (part.strip() for line in lines for part in _edges(line))
     return {word for word in edges if word.isidentifier()}
+
+
+def _seen(text: str) -> str:
+    """*text* as a terminal shows it."""
+    return TERMINAL_SEQUENCE.sub("", text)
 
 
 def _result_of(line: str) -> str:

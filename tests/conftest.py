@@ -1,4 +1,9 @@
-"""Fixtures that every room's tests share."""
+"""Fixtures and settings that every room's tests share.
+
+Property tests have no deadline (a shared machine has no clock worth failing for) and, in CI, the same
+examples in every run: a change that breaks nothing must not be turned back by another's luck. Outside
+CI the examples are new each time, which is how they find something.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,17 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "here",
+    settings.get_profile("default"),  # whatever hypothesis itself makes of the environment
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
+)
+settings.register_profile("ci", settings.get_profile("here"), derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -13,9 +29,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """Real input beside the checkout; tests that need it are skipped where it is absent."""
-    folder = Path(
-        os.environ.get("CONTEXTGRAPH_SHARED_DATA", CHECKOUT.parent / "shared" / "data")
-    )
+    folder = Path(os.environ.get("CONTEXTGRAPH_SHARED_DATA", CHECKOUT.parent / "shared" / "data"))
     if not folder.is_dir():
         pytest.skip(f"real input is not there: {folder} (CONTEXTGRAPH_SHARED_DATA names another)")
     return folder

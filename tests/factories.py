@@ -141,7 +141,11 @@ def signal_fields(
     if llm is not None:
         values |= {"tip_followed_llm": llm, "llm_source": "judge-a@0"}
     if emb is not None:
-        values |= {"tip_followed_emb": emb, "tip_followed_emb_max_chunk": emb}
+        values |= {
+            "tip_followed_emb": emb,
+            "tip_followed_emb_max_chunk": emb,
+            "emb_source": "encoder-a",
+        }
     if llm is not None or emb is not None:
         values["tip_followed_computed_at"] = MOMENT
     if trace:

@@ -29,7 +29,6 @@ from tests.factories import (
 )
 
 if TYPE_CHECKING:
-
     from django.db.models import Model
 
 pytestmark = pytest.mark.django_db

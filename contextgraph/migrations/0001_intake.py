@@ -109,6 +109,28 @@ class Migration(migrations.Migration):
                         name="rejected_open",
                     )
                 ],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            (
+                                "reason__in",
+                                [
+                                    "not_json",
+                                    "content_type",
+                                    "too_large",
+                                    "schema",
+                                    "version",
+                                    "digest",
+                                    "conflict",
+                                    "claim",
+                                    "unreadable",
+                                    "internal",
+                                ],
+                            )
+                        ),
+                        name="rejected_reason_known",
+                    )
+                ],
             },
         ),
         migrations.CreateModel(

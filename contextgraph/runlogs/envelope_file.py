@@ -7,8 +7,9 @@ is refused by name; unknown fields are kept (those of the outer object in the fo
 Does not guarantee: a bound below ``MAX_ENTRY`` for a single tip or attempt. A side file is not read: an
 envelope holds its own texts.
 
-Shaped by: a completed run being 30 MB of JSON, and by senders whose JSON library sorts the keys, so that
-``attempts`` comes before ``run`` and ``schema``.
+Shaped by: a completed run being 30 MB of JSON; senders whose JSON library sorts the keys, so that
+``attempts`` comes before ``run`` and ``schema``; and a grader whose hash value of 64 bits, unsigned, was
+more than the parser's integers hold.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections import Counter
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import ijson
@@ -48,10 +50,14 @@ MAX_ENTRY = 64 * 1024 * 1024
 
 LISTS = ("tips", "attempts")
 
+_PYTHON = ijson.get_backend("python")
+
 _OPENS = frozenset({"start_map", "start_array"})
 _CLOSES = frozenset({"end_map", "end_array"})
 _FIRST_KEY = re.compile(rb'\s*\{\s*"(schema|run|tips|attempts)"\s*:')
 _VERSION = re.compile(rb'"schema"\s*:\s*"contextgraph\.run/')
+_NUMBER_TOO_LARGE = re.compile(r"^parse error: (integer|numeric \(floating point\)) overflow")
+_NUMBER = re.compile(r"^Unexpected symbol '(-?\d[\d.eE+-]*)'")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _SURROGATE_BYTES = 3  # one less than the pattern
 
@@ -109,13 +115,12 @@ class EnvelopeFileReader:
         except EnvelopeError as error:
             raise RunLogError(error.cause, place=error.place, mend="see the JSON schema") from None
         except (JSONError, UnicodeDecodeError) as error:
-            cause = " ".join(_message(error).split())[:300]
-            raise RunLogError(f"not a JSON document: {cause}", mend="post it again") from None
+            raise _refusal(error) from None
         except (EOFError, OSError, zlib.error) as error:
             raise RunLogError(f"the file cannot be read: {error}", mend="copy it again") from None
 
     def _records(self) -> Iterator[Record]:
-        outer = self._outline()
+        outer = self._first_look()
         check_version(outer.pop("schema", None))
         header = _entry(RunHeader, outer.pop("run", None), "run")
         if self._skill and self._skill != header.skill:
@@ -145,6 +150,16 @@ class EnvelopeFileReader:
         counts = dict(sorted((codes | Counter(self.tally.counts())).items()))
         return footer_of(header, outer).model_copy(update={"hazards": counts})
 
+    def _first_look(self) -> dict[str, Any]:
+        """The outline. It reads every number of the document, so it meets the one that is too large."""
+        try:
+            return self._outline()
+        except JSONError as error:
+            if not _NUMBER_TOO_LARGE.search(_message(error)):
+                raise
+        self._source.expect_large_numbers()
+        return self._outline()
+
     def _outline(self) -> dict[str, Any]:
         """Outer fields without the two lists. A field that stands twice is refused."""
         outer: dict[str, Any] = {}
@@ -158,6 +173,17 @@ class EnvelopeFileReader:
 def _message(error: Exception) -> str:
     detail = error.args[0] if error.args else ""
     return detail.decode(errors="replace") if isinstance(detail, bytes) else str(detail)
+
+
+def _refusal(error: Exception) -> RunLogError:
+    """What is wrong with the JSON. Not "post it again": the same bytes would be refused again."""
+    message = " ".join(_message(error).replace("(right here) ------^", "").split())
+    if number := _NUMBER.search(message):
+        cause = (
+            f"a number of {len(number[1])} characters is beyond what can be read: {number[1][:20]}…"
+        )
+        return RunLogError(cause, mend="send it as a string")
+    return RunLogError(f"not a JSON document: {message[:300]}", mend="write the document again")
 
 
 def _entry(model: type[E], value: Any, place: str) -> E:
@@ -179,13 +205,18 @@ class _Discard:
 class _Source:
     """The bytes of an envelope, readable several times, without a byte-order mark.
 
-    The C parser turns a lone surrogate escape into "?", losing what the wire schema wants flagged; a
-    document that holds any surrogate escape is read by the slower Python parser, which keeps it.
+    The C parser turns a lone surrogate escape into "?", losing what the wire schema wants flagged, and
+    knows no integer beyond 64 bits and no float beyond 1e308. A document that holds one of these is
+    read by the Python parser, twelve times slower, which keeps them.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
         self._parser: Any = None
+
+    def expect_large_numbers(self) -> None:
+        """Read from now on with the parser that has no bounds."""
+        self._parser = _PYTHON
 
     def _chosen_parser(self) -> Any:
         """Look through the whole document once; a chunk's last bytes are looked at again."""
@@ -193,9 +224,16 @@ class _Source:
         self._stream.seek(0)
         while chunk := self._stream.read(1 << 20):
             if _SURROGATE.search(tail + chunk):
-                return ijson.get_backend("python")
+                return _PYTHON
             tail = chunk[-_SURROGATE_BYTES:]
         return ijson
+
+    def _events(self) -> Iterator[tuple[str, Any]]:
+        if self._parser is not _PYTHON:
+            return iter(self._parser.basic_parse(self._stream, use_float=True))
+        # its own floats refuse 1e400; a Decimal becomes infinity, which the wire schema stores as text
+        events = _PYTHON.basic_parse(self._stream, use_float=False)
+        return ((e, float(v) if isinstance(v, Decimal) else v) for e, v in events)
 
     def members(
         self, wanted: Callable[[str], bool], *, budget_per_entry: bool = True
@@ -206,7 +244,7 @@ class _Source:
         self._stream.seek(0)
         if self._stream.read(len(UTF8_MARK)) != UTF8_MARK:
             self._stream.seek(0)
-        events = self._parser.basic_parse(self._stream, use_float=True)
+        events = self._events()
         if next(events)[0] != "start_map":
             raise EnvelopeError("an envelope is a JSON object")
         budget = MAX_ENTRY

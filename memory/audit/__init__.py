@@ -1,9 +1,9 @@
 """The audit of a memory: six sections, signal coverage and agreement, each from aggregate queries.
 
 ``audit(skill=…, run=…, policy=…)`` gives an AuditReport; ``render`` prints one, ``as_dict`` is its JSON.
-Guarantees: one scope for every section, superseded revisions excluded, every rate with its n; the
-same rows give the same report but for ``generated_at`` and the 7 and 30 day counts. No section loads
-rows: at most one aggregated row per tip reaches Python.
+Guarantees: one scope and one moment for every section, whatever is ingested meanwhile; superseded
+revisions excluded, every rate with its n; the same rows give the same report but for ``generated_at``
+and the 7 and 30 day counts. No section loads rows: at most one aggregated row per tip reaches Python.
 
 Does not change anything. What is misleading or stale is shown with its evidence, to be decided elsewhere.
 """
@@ -21,7 +21,9 @@ from memory.audit.plain import fields_as_data
 from memory.audit.pool import RunActivity, TipPool, run_activity, tip_pool
 from memory.audit.scope import Scope, ScopeError
 from memory.audit.suspects import StaleTip, Suspect, stale_tips, suspects
+from memory.credit import FOLLOW_CHAIN
 from memory.signals import Agreement, Coverage, agreement, coverage
+from memory.snapshot import one_moment
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -40,11 +42,16 @@ LIMIT: Final = 15
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AuditReport:
-    """Six sections and the two about signals; lists are the *limit* most telling entries."""
+    """Six sections and the two about signals; lists are the *limit* most telling entries.
+
+    ``policy_reads``: the signals that the policy's credit asks, in this order; every other figure
+    of the report, the credit by quadrants included, asks all there are.
+    """
 
     generated_at: datetime
     scope: Scope
     policy: str
+    policy_reads: tuple[str, ...]
     limit: int
     tip_pool: TipPool
     activity: list[RunActivity]
@@ -55,6 +62,11 @@ class AuditReport:
     stale_confident: list[StaleTip]
     coverage: list[Coverage]
     agreement: list[Agreement]
+
+    @property
+    def policy_ignores(self) -> tuple[str, ...]:
+        """Signals that the report reads and the policy's credit does not."""
+        return tuple(signal for signal in FOLLOW_CHAIN if signal not in self.policy_reads)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data for JSON: numbers rounded to six places, times in ISO 8601."""
@@ -69,19 +81,25 @@ def audit(
     limit: int = LIMIT,
     now: datetime | None = None,
 ) -> AuditReport:
-    """Audit one run, one skill, or all there is.
+    """Audit one run, one skill, or all there is, as of one moment (see ``memory.snapshot``).
 
     Raises:
-        ScopeError: *run* is of another skill, or superseded.
+        ScopeError: *run* is of another skill, or superseded; nothing is stored about *skill*.
     """
     scope = Scope(skill=skill, run=run)
-    moment = now or timezone.now()
+    with one_moment():
+        scope.require_known_skill()
+        return _report(scope, policy, limit=limit, moment=now or timezone.now())
+
+
+def _report(scope: Scope, policy: Policy, *, limit: int, moment: datetime) -> AuditReport:
     rows = scope.retrievals()
     misleading, lucky = suspects(scope, policy, limit=limit)
     return AuditReport(
         generated_at=moment,
         scope=scope,
         policy=policy.name,
+        policy_reads=policy.chain,
         limit=limit,
         tip_pool=tip_pool(scope, now=moment),
         activity=run_activity(scope, policy, limit=limit),

@@ -87,7 +87,19 @@ def _head(report: AuditReport) -> list[RenderableType]:
     run = scope["run"]["external_id"] if scope["run"] else "all"
     line = f"Audit of skill {scope['skill'] or 'all'}, run {run}, credit policy {report.policy}"
     note = "Rates: hits of n (share, 95 % interval in per cent). Rows of one attempt share its outcome."
-    return [plain(line, "bold"), Text(note)]
+    return [plain(line, "bold"), plain(_reading(report)), Text(note)]
+
+
+def _reading(report: AuditReport) -> str:
+    """Which signals the credit rests on; what it leaves out decides elsewhere in the report."""
+    reads = f"reads {', '.join(report.policy_reads)}" if report.policy_reads else "reads no signal"
+    if not report.policy_ignores:
+        return f"Credit under this policy {reads}, as every other figure here does."
+    return (
+        f"Credit under this policy {reads}, and not {', '.join(report.policy_ignores)}; followed, "
+        "ignored, misleading and lucky ask all of them. Credit by quadrants, which does so too, stands "
+        "beside it."
+    )
 
 
 def _tip_pool(report: AuditReport) -> list[RenderableType]:
@@ -119,11 +131,18 @@ def _cohorts(report: AuditReport) -> list[RenderableType]:
         ("month", report.cohorts.by_month),
         ("first run", report.cohorts.by_first_run),
     ):
+        both = bool(report.policy_ignores)
+        means = (*_MEANS, "credit by quadrants") if both else _MEANS
         table = _table(
-            kind, "tips", "helped when present", "helped when followed", *_MEANS, numbers=6
+            kind,
+            "tips",
+            "helped when present",
+            "helped when followed",
+            *means,
+            numbers=3 + len(means),
         )
         for cohort in found:
-            _add(table, *_cohort_cells(cohort))
+            _add(table, *_cohort_cells(cohort)[: 4 + len(means)])
         parts += [_title(f"3. Helpfulness per cohort, by {kind}"), _or_none(table)]
     return parts
 
@@ -141,29 +160,36 @@ def _cohort_cells(cohort: Cohort) -> tuple[object, ...]:
         mean_text(tally.value_when_present),
         mean_text(tally.value_when_followed),
         mean_text(tally.credit),
+        mean_text(tally.quadrant_credit),
     )
 
 
 def _misleading(report: AuditReport) -> list[RenderableType]:
     title = "4a. Misleading tips: followed, and the attempt failed"
-    return _suspects(title, "failed when followed", report.misleading)
+    return _suspects(title, "failed when followed", report.misleading, report)
 
 
 def _lucky(report: AuditReport) -> list[RenderableType]:
     title = "4b. Lucky neighbours: ignored, and the attempt succeeded"
-    return _suspects(title, "ignored at success", report.lucky_neighbours)
+    return _suspects(title, "ignored at success", report.lucky_neighbours, report)
 
 
-def _suspects(title: str, rate: str, found: list[Suspect]) -> list[RenderableType]:
+def _suspects(
+    title: str, rate: str, found: list[Suspect], report: AuditReport
+) -> list[RenderableType]:
     parts: list[RenderableType] = [_title(title)]
     if not found:
         return [*parts, Text("none")]
     for suspect in found:
-        marks = [f"also {suspect.also.replace('_', ' ')}"] if suspect.also else []
+        tally = suspect.tally
+        marks = (
+            [f"by quadrants {mean_text(tally.quadrant_credit)}"] if report.policy_ignores else []
+        )
+        marks += [f"also {suspect.also.replace('_', ' ')}"] if suspect.also else []
         marks += ["retired"] if suspect.retired else []
         head = (
             f"tip {suspect.tip} [{suspect.tip_type or 'no type'}] {rate} {rate_text(suspect.rate)}, "
-            f"credit {mean_text(suspect.tally.credit)}"
+            f"credit {mean_text(tally.credit)}"
         )
         parts.append(plain(", ".join([head, *marks]), "bold"))
         parts.append(plain(f"  {suspect.text or '(text never sent)'}", limit=160))

@@ -1,8 +1,8 @@
 """Which rows an audit is about. Every section reads through one Scope, so that all filter alike.
 
-Guarantees: superseded revisions are never counted; naming a run of another skill, or a superseded
-one, is an error and not an empty report. Does not hold dates or categories: a run or a skill is the
-unit that credit is kept apart by.
+Guarantees: superseded revisions are never counted; naming a run of another skill, a superseded one,
+or a skill that nothing is stored about is an error and not an empty report. Does not hold dates or
+categories: a run or a skill is the unit that credit is kept apart by.
 
 Shaped by: report sections of which some honoured the chosen run and some silently counted all runs.
 """
@@ -10,14 +10,21 @@ Shaped by: report sections of which some honoured the chosen run and some silent
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from django.db.models import Exists, OuterRef
 
 from memory.models import Attempt, Retrieval, Run, Tip
+from memory.querysets import can_be_stored
 
 if TYPE_CHECKING:
-    from memory.querysets import AttemptQuerySet, RetrievalQuerySet, RunQuerySet, TipQuerySet
+    from django.db.models import QuerySet
+
+    from memory.querysets import RetrievalQuerySet, RunQuerySet, TipQuerySet
+
+
+SKILLS_NAMED: Final = 20
+"""Skills that a message lists at most."""
 
 
 class ScopeError(ValueError):
@@ -44,11 +51,28 @@ class Scope:
             )
             raise ScopeError(msg)
 
+    def require_known_skill(self) -> None:
+        """Raise ScopeError, naming the skills there are, when nothing is stored about this one."""
+        if self.skill is None:
+            return
+        if can_be_stored(self.skill) and any(
+            model.objects.filter(skill=self.skill).exists() for model in (Run, Tip)
+        ):
+            return
+        skills = (
+            Run.objects.order_by().values("skill").union(Tip.objects.order_by().values("skill"))
+        )
+        names = [row["skill"] for row in skills.order_by("skill")[: SKILLS_NAMED + 1]]
+        there = ", ".join(map(repr, names[:SKILLS_NAMED])) or "none, nothing is stored yet"
+        more = ", and more" if len(names) > SKILLS_NAMED else ""
+        msg = f"nothing is stored about a skill {self.skill!r}; there are: {there}{more}"
+        raise ScopeError(msg)
+
     def retrievals(self) -> RetrievalQuerySet:
         """Counted retrievals, in no order."""
         return Retrieval.objects.counted().filter(**self._filters("run")).order_by()
 
-    def attempts(self) -> AttemptQuerySet:
+    def attempts(self) -> QuerySet[Attempt]:
         """Attempts of current revisions, in no order."""
         current = Attempt.objects.filter(run__superseded_at__isnull=True)
         return current.filter(**self._filters("run")).order_by()

@@ -94,6 +94,7 @@ class Migration(migrations.Migration):
                     ),
                     models.Index(fields=["skill", "-started_at"], name="run_skill_latest"),
                     models.Index(fields=["log_sha256"], name="run_log_sha256"),
+                    models.Index(fields=["external_id"], name="run_external_id"),
                 ],
                 "constraints": [
                     models.UniqueConstraint(
@@ -241,7 +242,9 @@ class Migration(migrations.Migration):
                         condition=models.Q(("retired_at__isnull", True)),
                         fields=["skill", "source_rule_id"],
                         name="tip_active_by_rule",
-                    )
+                    ),
+                    models.Index(fields=["external_id"], name="tip_external_id"),
+                    models.Index(fields=["source_rule_id"], name="tip_source_rule"),
                 ],
                 "constraints": [
                     models.UniqueConstraint(
@@ -338,6 +341,14 @@ class Migration(migrations.Migration):
                 ("llm_reason", models.CharField(blank=True, max_length=20)),
                 ("llm_tries", models.PositiveSmallIntegerField(default=0)),
                 ("llm_retry_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "emb_source",
+                    models.CharField(
+                        blank=True,
+                        help_text="encoder: sha256 of weights and recipe, first 16 digits",
+                        max_length=40,
+                    ),
+                ),
                 ("emb_reason", models.CharField(blank=True, max_length=20)),
                 ("emb_tries", models.PositiveSmallIntegerField(default=0)),
                 ("trace_reason", models.CharField(blank=True, max_length=20)),
@@ -407,6 +418,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 "db_table": "dream_passes",
+                "verbose_name_plural": "dream passes",
                 "ordering": ("run", "number"),
                 "constraints": [
                     models.UniqueConstraint(
@@ -414,6 +426,10 @@ class Migration(migrations.Migration):
                     )
                 ],
             },
+        ),
+        migrations.AddIndex(
+            model_name="attempt",
+            index=models.Index(fields=["rule_id"], name="attempt_rule"),
         ),
         migrations.AddConstraint(
             model_name="attempt",
@@ -471,6 +487,13 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="attempt",
             constraint=models.CheckConstraint(
+                condition=models.Q(("outcome_reason__in", ["", "no_outcome"])),
+                name="attempt_reason_known",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="attempt",
+            constraint=models.CheckConstraint(
                 condition=models.Q(
                     ("evaluator_error", ""), ("outcome_value__isnull", True), _connector="OR"
                 ),
@@ -495,6 +518,10 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="retrieval",
             index=models.Index(fields=["tip", "rule_id"], name="retrieval_tip_rule"),
+        ),
+        migrations.AddIndex(
+            model_name="retrieval",
+            index=models.Index(fields=["rule_id"], name="retrieval_rule"),
         ),
         migrations.AddIndex(
             model_name="retrieval",
@@ -608,6 +635,18 @@ class Migration(migrations.Migration):
             model_name="retrieval",
             constraint=models.CheckConstraint(
                 condition=models.Q(
+                    (
+                        "tip_followed_trace_verdict__in",
+                        ["", "followed", "violated", "not_followed", "abstained"],
+                    )
+                ),
+                name="retrieval_trace_verdict_known",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="retrieval",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
                     ("tip_followed_trace__isnull", True),
                     models.Q(
                         ("tip_followed_trace__isnull", False),
@@ -645,6 +684,7 @@ class Migration(migrations.Migration):
                             "tip_text_unknown",
                             "no_outcome",
                             "skipped",
+                            "too_long",
                             "judge_unavailable",
                             "judge_error",
                             "embedding_error",
@@ -662,6 +702,7 @@ class Migration(migrations.Migration):
                             "tip_text_unknown",
                             "no_outcome",
                             "skipped",
+                            "too_long",
                             "judge_unavailable",
                             "judge_error",
                             "embedding_error",
@@ -679,6 +720,7 @@ class Migration(migrations.Migration):
                             "tip_text_unknown",
                             "no_outcome",
                             "skipped",
+                            "too_long",
                             "judge_unavailable",
                             "judge_error",
                             "embedding_error",
@@ -688,6 +730,22 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 name="retrieval_reason_known",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="retrieval",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("shown", True),
+                    models.Q(
+                        ("tip_followed_emb_max_chunk__isnull", True),
+                        ("tip_followed_emb_truncated__isnull", True),
+                        ("tip_followed_trace__isnull", True),
+                        ("tip_followed_trace_verdict", ""),
+                    ),
+                    _connector="OR",
+                ),
+                name="retrieval_unshown_has_no_trace",
             ),
         ),
     ]

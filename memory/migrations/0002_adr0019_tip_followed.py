@@ -86,6 +86,17 @@ class Migration(migrations.Migration):
             model_name="retrieval",
             constraint=models.CheckConstraint(
                 condition=models.Q(
+                    ("tip_followed_emb__isnull", True),
+                    models.Q(("emb_source", ""), _negated=True),
+                    _connector="OR",
+                ),
+                name="retrieval_emb_has_source",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="retrieval",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
                     ("shown", True),
                     models.Q(
                         ("tip_followed_emb__isnull", True), ("tip_followed_llm__isnull", True)

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 from django.db import models
 from django.db.models import Q
 
-from memory.models.checks import GRADE_MAX, GRADE_MIN, finite, within
+from memory.models.checks import GRADE_MAX, GRADE_MIN, finite, known, within
 from memory.models.runs import Attempt, Run, Tip
 from memory.querysets import RetrievalQuerySet
-from memory.reasons import Reason
+from memory.reasons import TRACE_VERDICTS, Reason
 
 
 class Retrieval(models.Model):
@@ -64,6 +64,11 @@ class Retrieval(models.Model):
     llm_reason = models.CharField(max_length=20, blank=True)
     llm_tries = models.PositiveSmallIntegerField(default=0)
     llm_retry_at = models.DateTimeField(null=True, blank=True)
+    emb_source = models.CharField(
+        max_length=40,
+        blank=True,
+        help_text="encoder: sha256 of weights and recipe, first 16 digits",
+    )
     emb_reason = models.CharField(max_length=20, blank=True)
     emb_tries = models.PositiveSmallIntegerField(default=0)
     trace_reason = models.CharField(max_length=20, blank=True)
@@ -111,6 +116,10 @@ class Retrieval(models.Model):
             models.CheckConstraint(
                 condition=within("tip_followed_trace", 0.0, 1.0), name="retrieval_trace_range"
             ),
+            models.CheckConstraint(
+                condition=known("tip_followed_trace_verdict", TRACE_VERDICTS),
+                name="retrieval_trace_verdict_known",
+            ),
             # a trace score without the verdict it stands for, or without the version, says nothing
             models.CheckConstraint(
                 condition=Q(tip_followed_trace__isnull=True)
@@ -124,10 +133,22 @@ class Retrieval(models.Model):
                 name="retrieval_review_has_author",
             ),
             models.CheckConstraint(
-                condition=Q(llm_reason__in=["", *Reason.values])
-                & Q(emb_reason__in=["", *Reason.values])
-                & Q(trace_reason__in=["", *Reason.values]),
+                condition=known("llm_reason", Reason.values)
+                & known("emb_reason", Reason.values)
+                & known("trace_reason", Reason.values),
                 name="retrieval_reason_known",
+            ),
+            # a tip that never reached the prompt cannot have been followed because of the prompt;
+            # what is said of the ADR-0019 columns stands below
+            models.CheckConstraint(
+                condition=Q(shown=True)
+                | Q(
+                    tip_followed_trace__isnull=True,
+                    tip_followed_trace_verdict="",
+                    tip_followed_emb_max_chunk__isnull=True,
+                    tip_followed_emb_truncated__isnull=True,
+                ),
+                name="retrieval_unshown_has_no_trace",
             ),
             # -- the constraints of the ADR-0019 columns --
             models.CheckConstraint(
@@ -148,7 +169,11 @@ class Retrieval(models.Model):
                 | Q(emb_reason="", tip_followed_computed_at__isnull=False),
                 name="retrieval_emb_has_no_error",
             ),
-            # a tip that never reached the prompt cannot have been followed because of the prompt
+            # a cosine is one of a certain encoder: other weights or another recipe give other numbers
+            models.CheckConstraint(
+                condition=Q(tip_followed_emb__isnull=True) | ~Q(emb_source=""),
+                name="retrieval_emb_has_source",
+            ),
             models.CheckConstraint(
                 condition=Q(shown=True)
                 | Q(tip_followed_llm__isnull=True, tip_followed_emb__isnull=True),
@@ -160,13 +185,16 @@ class Retrieval(models.Model):
             models.Index(fields=["run", "id"], name="retrieval_run_rows"),
             # ranker, dream pass: the evidence of a tip on a rule
             models.Index(fields=["tip", "rule_id"], name="retrieval_tip_rule"),
+            # admin search: the rows of a rule, whichever tips and runs
+            models.Index(fields=["rule_id"], name="retrieval_rule"),
             # reaper: judge calls whose retry is due; failed rows only, so it stays small
             models.Index(
                 fields=["llm_retry_at"],
                 condition=Q(llm_retry_at__isnull=False),
                 name="retrieval_judge_retry_due",
             ),
-            # ADR-0019: rows with an outcome that no signal has looked at yet
+            # no query of the product: kept for those who write SQL by ADR-0019, whose judge queue is
+            # "rows of this run with an outcome that no signal has looked at yet"; it holds only those
             models.Index(
                 fields=["run"],
                 condition=Q(tip_followed_computed_at__isnull=True, outcome_value__isnull=False),

@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 from django.db import models
 from django.db.models import F, Q
 
-from memory.models.checks import GRADE_MAX, GRADE_MIN, within
-from memory.querysets import AttemptQuerySet, RunQuerySet, TipQuerySet
+from memory.models.checks import GRADE_MAX, GRADE_MIN, known, within
+from memory.querysets import RunQuerySet, TipQuerySet
+from memory.reasons import OUTCOME_REASONS
 
 
 class Run(models.Model):
@@ -90,6 +91,8 @@ class Run(models.Model):
             models.Index(fields=["skill", "-started_at"], name="run_skill_latest"),
             # intake: "have we stored this very document before?" without parsing it
             models.Index(fields=["log_sha256"], name="run_log_sha256"),
+            # show_run, audit_memory, post_run --follow, admin search: a run by its name alone
+            models.Index(fields=["external_id"], name="run_external_id"),
         ]
 
     def __str__(self) -> str:
@@ -144,6 +147,10 @@ class Tip(models.Model):
                 condition=Q(retired_at__isnull=True),
                 name="tip_active_by_rule",
             ),
+            # admin search of tips, retrievals and judgements: a tip by its name alone
+            models.Index(fields=["external_id"], name="tip_external_id"),
+            # admin search: the tips that a rule gave rise to, retired ones too
+            models.Index(fields=["source_rule_id"], name="tip_source_rule"),
         ]
 
     def __str__(self) -> str:
@@ -187,8 +194,6 @@ class Attempt(models.Model):
         max_length=100, help_text="name@version of the grading ladder"
     )
 
-    objects = AttemptQuerySet.as_manager()
-
     class Meta:
         db_table = "attempts"
         ordering = ("id",)
@@ -212,6 +217,9 @@ class Attempt(models.Model):
                 & ~Q(outcome_reason=""),
                 name="attempt_outcome_or_reason",
             ),
+            models.CheckConstraint(
+                condition=known("outcome_reason", OUTCOME_REASONS), name="attempt_reason_known"
+            ),
             # an evaluator that failed has graded nothing (never -0.2 for a lost connection)
             models.CheckConstraint(
                 condition=Q(evaluator_error="") | Q(outcome_value__isnull=True),
@@ -221,6 +229,10 @@ class Attempt(models.Model):
                 condition=Q(script__isnull=False) | Q(script_sha256="", script_truncated=False),
                 name="attempt_script_facts_need_a_script",
             ),
+        ]
+        indexes: ClassVar[list[Any]] = [
+            # admin search: the attempts at a rule in all runs
+            models.Index(fields=["rule_id"], name="attempt_rule"),
         ]
 
     def __str__(self) -> str:
@@ -239,6 +251,7 @@ class DreamPass(models.Model):
 
     class Meta:
         db_table = "dream_passes"
+        verbose_name_plural = "dream passes"
         ordering = ("run", "number")
         constraints: ClassVar[list[Any]] = [
             # finalize may run twice for one round; the second must not count anything again

@@ -25,6 +25,7 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypedDict
 
+from contextgraph.skills import folder_for
 from scoring.judge.errors import JudgeError
 from scoring.judge.verdict import VerdictError, parse_verdict
 
@@ -36,9 +37,7 @@ MAX_SCRIPT_CHARS: Final = 24_000
 MAX_TIP_CHARS: Final = 8_000
 MAX_FILE_BYTES: Final = 262_144
 FILE_NAME: Final = "tip_follow_judge.md"
-DEFAULT_SKILL: Final = "default"
 
-_SKILL = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _HEADING = re.compile(r"(#{1,3}) +(\S.*?)\s*")
 _FENCE_LINE = re.compile(r"(`{3,})[ \t]*([\w-]*)[ \t]*")
 _PLACEHOLDER = re.compile(r"\{\{\s*(\w+)\s*\}\}")
@@ -78,13 +77,19 @@ class ScriptMissing(QuestionRefused):
 class ScriptTooLong(QuestionRefused):
     """The script is over the limit; a cut script would be judged wrongly, so it is not cut."""
 
-    reason: ClassVar[str] = "script_truncated"
+    reason: ClassVar[str] = "too_long"
 
 
 class TipUnusable(QuestionRefused):
-    """The tip's text is blank, or longer than any advice."""
+    """The tip's text is longer than any advice; it is not cut either."""
 
-    reason: ClassVar[str] = "skipped"
+    reason: ClassVar[str] = "too_long"
+
+
+class TipMissing(TipUnusable):
+    """The tip's text is blank: there is nothing that a script could have followed."""
+
+    reason: ClassVar[str] = "tip_text_unknown"
 
 
 class Message(TypedDict):
@@ -128,8 +133,7 @@ class PromptLibrary:
 
         Only a missing file falls back: one that does not fit is an error, never a silent default.
         """
-        known = _SKILL.fullmatch(skill) and (self.root / skill / FILE_NAME).is_file()
-        folder = skill if known else DEFAULT_SKILL
+        folder = folder_for(self.root, skill, FILE_NAME)
         if folder not in self._read:
             self._read[folder] = read_prompt(self.root / folder / FILE_NAME)
         return self._read[folder]
@@ -151,7 +155,7 @@ def build_messages(
     if not script.strip():
         raise ScriptMissing("the script is blank")
     if not tip.strip():
-        raise TipUnusable("the text of the tip is blank")
+        raise TipMissing("the text of the tip is blank")
     mark = secrets.token_hex(8) if mark is None else mark
     if not _MARK.fullmatch(mark):
         raise ValueError("mark must be 16 lower-case hex digits")

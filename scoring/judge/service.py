@@ -37,6 +37,7 @@ from scoring.judge.verdict import VERDICT_SCHEMA, Verdict, parse_verdict, storab
 from scoring.models import Judgement
 
 if TYPE_CHECKING:
+    from scoring.batches import Lease
     from scoring.judge.reply import JudgeReply
     from scoring.models import ScoreBatch
 
@@ -49,7 +50,15 @@ OPEN_FOR_S: Final = 10.0
 LONGEST_BACKOFF: Final = 8
 """Rounds over which the pause doubles, and for which an outage is borne: hours, by default."""
 
+PROBE_TIMEOUT_S: Final = 2.0
+AWAY_STATUS: Final = {502, 503, 504, 529}
+"""What a gateway says of a server that is not there; other statuses may be about /models alone."""
+
 WORKER_LOST: Final = "its process died during the call, every time"
+
+
+class PromptUnusable(JudgeError):
+    """The skill's prompt file is missing or does not fit: an operator must act first."""
 
 
 def configured() -> bool:
@@ -69,6 +78,16 @@ def config() -> JudgeConfig:
         max_tries=settings.JUDGE_HTTP_TRIES,
         max_tokens=settings.JUDGE_MAX_TOKENS,
     )
+
+
+def is_away() -> bool:
+    """Whether one cheap probe (PROBE_TIMEOUT_S at most) finds nobody to ask."""
+    try:
+        probe = _bench(config()).client.probe(timeout_s=PROBE_TIMEOUT_S)
+    except ValueError:
+        logger.exception("judge.misconfigured")
+        return True
+    return not probe.reachable or probe.status in AWAY_STATUS
 
 
 class Breaker:
@@ -115,8 +134,9 @@ def _bench(chosen: JudgeConfig) -> Bench:
     )
 
 
-def score(batch: ScoreBatch) -> int:
-    """Ask the judge about the open rows of *batch*, least tried first; returns their number."""
+def score(lease: Lease) -> int:
+    """Ask the judge about the open rows of a batch, least tried first; returns their number."""
+    batch = lease.batch
     bench = _bench(config())
     rows = list(
         batches.rows_of(batch)
@@ -127,7 +147,7 @@ def score(batch: ScoreBatch) -> int:
         Attempt.objects.filter(pk__in={row.attempt_id for row in rows}).values_list("pk", "script")
     )
     for row in rows:
-        batches.renew(batch)
+        batches.renew(lease)
         if bench.breaker.is_open():
             _leave_for_later(batch)
             break
@@ -137,14 +157,16 @@ def score(batch: ScoreBatch) -> int:
 
 def judge_row(row: Retrieval, *, script: str, bench: Bench, batch: ScoreBatch) -> None:
     """Ask about one retrieval of *batch*; store the answer, or the reason why there is none."""
+    prompt = _prompt_for(row.skill, bench)  # before the count: what fails here cost no call
     unanswered = Retrieval.objects.filter(pk=row.pk, tip_followed_llm__isnull=True)
     counted = unanswered.filter(llm_tries__lt=settings.JUDGE_MAX_TRIES)
     if not counted.update(llm_tries=F("llm_tries") + 1):
-        if unanswered.update(llm_reason=Reason.JUDGE_ERROR, llm_retry_at=None):
-            logger.error("judge.worker_lost", extra={"retrieval_id": row.pk, "cause": WORKER_LOST})
+        _give_up(row)
         return
     row.llm_tries += 1
-    prompt = bench.prompts.for_skill(row.skill)
+    if isinstance(prompt, PromptUnusable):
+        _store_failure(row, prompt, reply=None, prompt=None, bench=bench, batch=batch)
+        return
     reply: JudgeReply | None = None
     try:
         messages = build_messages(prompt, tip=row.shown_text, script=script)
@@ -154,8 +176,33 @@ def judge_row(row: Retrieval, *, script: str, bench: Bench, batch: ScoreBatch) -
         bench.breaker.record(unavailable=isinstance(error, JudgeUnavailable))
         _store_failure(row, error, reply=reply, prompt=prompt, bench=bench, batch=batch)
         return
+    except Exception as error:  # a fault of ours is stored too, or the try could not be explained
+        logger.exception("judge.fault", extra={"retrieval_id": row.pk})
+        fault = JudgeError(f"the product failed ({type(error).__name__})", mend="see the log")
+        _store_failure(row, fault, reply=reply, prompt=prompt, bench=bench, batch=batch)
+        return
     bench.breaker.record(unavailable=False)
     _store_verdict(row, verdict, reply=reply, prompt=prompt)
+
+
+def _prompt_for(skill: str, bench: Bench) -> JudgePrompt | PromptUnusable:
+    try:
+        return bench.prompts.for_skill(skill)
+    except (ValueError, OSError) as error:  # PromptError is a ValueError
+        return PromptUnusable(str(error), mend="mend the file: the row is asked again")
+
+
+def _give_up(row: Retrieval) -> None:
+    """No try is left. When no failure was stored, the process died in the call every time."""
+    failures = Judgement.objects.filter(retrieval=row, followed__isnull=True).order_by("-pk")
+    last = failures.values_list("reason", flat=True).first()
+    unanswered = Retrieval.objects.filter(pk=row.pk, tip_followed_llm__isnull=True)
+    if not unanswered.update(llm_reason=last or Reason.JUDGE_ERROR, llm_retry_at=None):
+        return
+    if last:
+        logger.error("judge.out_of_tries", extra={"retrieval_id": row.pk, "reason": last})
+    else:
+        logger.error("judge.worker_lost", extra={"retrieval_id": row.pk, "cause": WORKER_LOST})
 
 
 def _store_verdict(
@@ -184,20 +231,21 @@ def _store_failure(
     error: JudgeError,
     *,
     reply: JudgeReply | None,
-    prompt: JudgePrompt,
+    prompt: JudgePrompt | None,
     bench: Bench,
     batch: ScoreBatch,
 ) -> None:
     # an outage is not the row's fault: the same few rows are asked first each time, and would be
     # out of tries after minutes
-    excused = isinstance(error, JudgeUnavailable) and batch.round <= LONGEST_BACKOFF
+    away = isinstance(error, (JudgeUnavailable, PromptUnusable))
+    excused = away and batch.round <= LONGEST_BACKOFF
     delay = _time_to_next_try(row, error, batch=batch, excused=excused)
     facts = (
         _facts(reply, prompt)
-        if reply
+        if reply and prompt
         else {
             "requested_model": bench.config.model,
-            "prompt_sha256": prompt.sha256,
+            "prompt_sha256": prompt.sha256 if prompt else "",
             "http_tries": error.tries,
             "raw_reply": storable(error.provider_text)[:RAW_CHARS],
         }

@@ -103,7 +103,30 @@ class Migration(migrations.Migration):
                             _connector="OR",
                         ),
                         name="judgement_label_or_reason",
-                    )
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            (
+                                "reason__in",
+                                [
+                                    "",
+                                    "not_shown",
+                                    "no_script",
+                                    "script_truncated",
+                                    "tip_text_unknown",
+                                    "no_outcome",
+                                    "skipped",
+                                    "too_long",
+                                    "judge_unavailable",
+                                    "judge_error",
+                                    "embedding_error",
+                                    "trace_error",
+                                    "trace_abstained",
+                                ],
+                            )
+                        ),
+                        name="judgement_reason_known",
+                    ),
                 ],
             },
         ),
@@ -172,6 +195,7 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
+                "verbose_name_plural": "score batches",
                 "ordering": ("run", "round", "signal", "number"),
                 "indexes": [
                     models.Index(
@@ -183,6 +207,14 @@ class Migration(migrations.Migration):
                 "constraints": [
                     models.UniqueConstraint(
                         fields=("run", "round", "signal", "number"), name="score_batch_once"
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("signal__in", ["judge", "embed", "trace"])),
+                        name="score_batch_signal_known",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("state__in", ["new", "leased", "done", "failed"])),
+                        name="score_batch_state_known",
                     ),
                     models.CheckConstraint(
                         condition=models.Q(

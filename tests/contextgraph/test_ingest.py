@@ -24,12 +24,10 @@ from contextgraph.ingest import (
     ingest_envelope,
     ingest_records,
 )
-from contextgraph.runlogs import RunLogError
 from memory.models import Attempt, Retrieval, Run, Tip
 from memory.reasons import Reason
 from tests.contextgraph.run_documents import (
     attempt,
-    body_of,
     correction,
     envelope,
     header,
@@ -156,7 +154,8 @@ def test_a_tip_that_is_never_described_gets_a_row_without_text():
     store(run(attempt()))
     assert Tip.objects.get().text == ""
     row = Retrieval.objects.get()
-    assert (row.shown_text, row.shown_sha256, row.emb_reason) == ("", "", "")
+    assert (row.shown_text, row.shown_sha256) == ("", "")
+    assert {row.llm_reason, row.emb_reason, row.trace_reason} == {Reason.TIP_TEXT_UNKNOWN}
 
 
 def test_a_later_run_fills_the_text_that_was_missing():
@@ -258,22 +257,6 @@ def test_one_document_may_hold_several_runs_and_some_of_them_known():
     results = store(first + run(attempt(), external_id="night-2"))
     assert [result.status for result in results] == ["unchanged", "created"]
     assert Retrieval.objects.count() == 2
-
-
-def test_a_known_document_is_recognised_without_being_parsed():
-    body = body_of(envelope())
-    facts = {"name": "a.json", "log_sha256": sha256(body)}
-    ingest_document(io.BytesIO(body), **facts)
-    [again] = ingest_document(io.BytesIO(b"not read at all"), **facts)
-    assert again.status == "unchanged"
-
-
-@pytest.mark.parametrize("options", [{"skill": "cve"}, {"revise": True}])
-def test_a_known_document_is_read_again_when_it_may_mean_something_else(options):
-    body = body_of(envelope())
-    ingest_document(io.BytesIO(body), name="a.json", log_sha256=sha256(body))
-    with pytest.raises(RunLogError):
-        ingest_document(io.BytesIO(b"garbage"), name="a", log_sha256=sha256(body), **options)
 
 
 @pytest.mark.parametrize(

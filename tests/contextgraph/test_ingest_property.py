@@ -18,6 +18,7 @@ from contextgraph.envelope import (
     Record,
     RetrievalEntry,
     RunFooter,
+    RunHeader,
     TipEntry,
     digest_of,
 )
@@ -53,6 +54,7 @@ def retrieval_entries(draw: st.DrawFn) -> RetrievalEntry:
         similarity=draw(st.none() | st.floats(allow_nan=False, allow_infinity=False)),
         shown=False if withheld else draw(st.booleans()),
         shown_text=draw(st.none() | TEXT),
+        shown_chars=draw(st.none() | st.integers(0, 20)),
         withheld=withheld,
         propensity=draw(st.floats(0, 1, exclude_min=True)),
         retrieved_at=draw(MOMENT),
@@ -124,7 +126,37 @@ def test_any_valid_stream_is_stored_once_whatever_the_batches(records, batch, mo
         assert {result.status for result in second} == {"unchanged"}
         assert [r.run_id for r in first] == [r.run_id for r in second]
         assert not Retrieval.objects.filter(shown_sha256="late").exists()
+        assert shown_in_rows() == shown_in_records(records)
         transaction.set_rollback(True)
+
+
+def shown_in_rows() -> dict[tuple[str, str, int, str], str]:
+    found = Retrieval.objects.select_related("run", "attempt", "tip")
+    return {
+        (r.run.external_id, r.rule_id, r.attempt.number, r.tip.external_id): r.shown_text
+        for r in found
+    }
+
+
+def shown_in_records(records: list[Record]) -> dict[tuple[str, str, int, str], str]:
+    """What each agent saw, by the definition: the first text of its own run, else the first of all."""
+    first: dict[str, str] = {}
+    own: dict[tuple[str, str], str] = {}
+    run_id, entries = "", []
+    for record in records:
+        if isinstance(record, RunHeader):
+            run_id = record.external_id
+        elif isinstance(record, TipEntry) and record.text:
+            first.setdefault(record.tip, record.text)
+            own.setdefault((run_id, record.tip), record.text)
+        elif isinstance(record, AttemptEntry):
+            entries += [((run_id, record.rule_id, record.number), e) for e in record.retrievals]
+    shown = {}
+    for (run_id, *place), entry in entries:
+        text = own.get((run_id, entry.tip), first.get(entry.tip, ""))[: entry.shown_chars]
+        text = text if entry.shown_text is None else entry.shown_text
+        shown[run_id, *place, entry.tip] = text if entry.shown else ""
+    return shown
 
 
 @hypothesis_settings(max_examples=40, deadline=None)

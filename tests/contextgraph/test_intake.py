@@ -13,7 +13,7 @@ import pytest
 from contextgraph.intake import COMPRESSION, handle
 from contextgraph.models import RejectedMessage
 from contextgraph.refusals import Refusal
-from memory.models import Run
+from memory.models import Attempt, Run
 from tests.contextgraph.run_documents import body_of, envelope, sha256
 
 pytestmark = pytest.mark.django_db
@@ -108,6 +108,24 @@ def test_a_message_over_one_mebibyte_is_refused_with_the_mend():
 def test_another_run_under_a_known_id_is_a_conflict():
     handle(body_of(envelope()))
     assert refused(body_of(envelope(attempts=3))).reason == Reason.CONFLICT
+
+
+def raw_number(digits: str) -> bytes:
+    document = envelope(attempts=1)
+    document["attempts"][0]["evaluator_raw"] = {"hash": "NUMBER"}
+    return body_of(document).replace(b'"NUMBER"', digits.encode())
+
+
+def test_an_integer_beyond_64_bits_is_stored_as_it_is():
+    [result] = handle(raw_number("18446744073709551617")).results
+    assert Attempt.objects.get(run=result.run_id).evaluator_raw == {"hash": 18446744073709551617}
+
+
+def test_a_number_that_cannot_be_stored_is_named():
+    why = refused(raw_number("7" * 5_000))
+    assert why.reason == Reason.SCHEMA
+    assert "a number of 5000 characters" in why.detail
+    assert not Run.objects.exists()
 
 
 # --- claim checks ---------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from contextgraph.client import options_line
 from contextgraph.models import IncomingDocument, IncomingPart, RejectedMessage
 from contextgraph.parts import PartMessage, incomplete_documents, store_part
 from contextgraph.refusals import Refusal
+from contextgraph.rejected import reject, replay, waiting
 from memory.models import Retrieval, Run, Tip
 from tests.contextgraph.run_documents import body_of, envelope, sha256
 
@@ -91,28 +92,72 @@ def test_a_part_whose_bytes_are_not_its_digest_is_refused():
     assert IncomingPart.objects.count() == 0
 
 
-@pytest.mark.parametrize("change", [{"size": 9_999}, {"parts": 9}, {"skill": "cve"}])
-def test_a_header_that_contradicts_an_earlier_part_is_refused(change):
-    first, second, _third = cut(body_of(envelope()))
-    store_part(first)
-    why = refused(second.model_copy(update=change))
-    assert why.reason == Reason.DIGEST
-    assert next(iter(change)) in why.detail
+@pytest.mark.parametrize(
+    "lie", [{"size": 9_999}, {"parts": 9}, {"skill": "cve"}, {"format": "events"}, {"revise": True}]
+)
+@pytest.mark.parametrize("lying_part", [0, 1, 2])
+def test_a_false_header_does_not_stand_in_the_way_of_the_true_document(lie, lying_part):
+    parts = cut(body_of(envelope()))
+    store_part(parts[lying_part].model_copy(update=lie))
+    posted = [store_part(part) for part in parts]
+    assert [result.status for stored in posted for result in stored.results] == ["created"]
+    assert not incomplete_documents().exists()
 
 
-def test_a_part_that_comes_again_with_other_bytes_is_refused():
-    first = cut(body_of(envelope()))[0]
+def test_a_false_header_in_the_middle_is_mended_by_posting_the_document_again():
+    first, second, third = cut(body_of(envelope()))
     store_part(first)
-    other = b"something else"
-    changed = {"sha256": sha256(other), "data": base64.b64encode(other).decode()}
-    assert refused(first.model_copy(update=changed)).reason == Reason.DIGEST
+    store_part(second.model_copy(update={"parts": 9}))
+    assert [store_part(part).results for part in (second, third)] == [(), ()]
+    [document] = incomplete_documents()
+    assert (document.arrived, document.parts) == (2, 3)
+    [result] = store_part(first).results
+    assert result.status == "created"
+
+
+def with_other_bytes(message: PartMessage, data: bytes = b"something else") -> PartMessage:
+    """A part that is what its own header says, and not a part of the document that it names."""
+    changed = {"sha256": sha256(data), "data": base64.b64encode(data).decode()}
+    return message.model_copy(update=changed)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_false_part_does_not_stand_in_the_way_of_the_true_document(count):
+    parts = cut(body_of(envelope()), count)
+    for part in parts[:-1]:
+        store_part(with_other_bytes(part))
+    why = refused(with_other_bytes(parts[-1]))
+    assert (why.reason, "post the whole document again" in why.detail) == (Reason.DIGEST, True)
+    assert IncomingPart.objects.count() == 0
+    assert [len(store_part(part).results) for part in parts] == [0] * (count - 1) + [1]
+    assert Run.objects.get().status == "ingested"
+
+
+def test_a_true_part_takes_the_place_of_a_false_one():
+    first, second = cut(body_of(envelope()), 2)
+    store_part(with_other_bytes(first))
+    assert not store_part(first).duplicate
+    [result] = store_part(second).results
+    assert result.status == "created"
+
+
+def test_a_false_part_that_is_replayed_drops_nothing():
+    first, second = cut(body_of(envelope()), 2)
+    false = with_other_bytes(second)
+    store_part(first)
+    reject(Refusal(Reason.DIGEST, "cause"), body=false.model_dump_json().encode())
+    [outcome] = replay(waiting())
+    assert (outcome.ok, outcome.reason) == (False, "digest")
+    [result] = store_part(second).results
+    assert result.status == "created"
+    assert [again.ok for again in replay(waiting())] == [True]
 
 
 def test_a_whole_that_is_not_what_its_name_says_is_refused():
     [only] = cut(body_of(envelope()), 1)
     why = refused(only.model_copy(update={"document": "0" * 64}))
     assert why.reason == Reason.DIGEST
-    assert Run.objects.count() == 0
+    assert (Run.objects.count(), IncomingPart.objects.count()) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -211,8 +256,8 @@ def test_bytes_that_are_no_gzip_stream_are_refused():
 def test_incomplete_documents_say_how_many_parts_arrived():
     parts = cut(body_of(envelope()))
     store_part(parts[0])
-    [waiting] = incomplete_documents()
-    assert (waiting.arrived, waiting.parts) == (1, 3)
+    [document] = incomplete_documents()
+    assert (document.arrived, document.parts) == (1, 3)
     assert not incomplete_documents(older_than=timezone.now() - timedelta(hours=1)).exists()
     for part in parts[1:]:
         store_part(part)

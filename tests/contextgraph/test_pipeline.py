@@ -210,15 +210,15 @@ def test_an_outage_of_the_judge_costs_no_try_and_its_rows_come_back_together(set
         use_judge(settings, server)
         settings.JUDGE_RETRY_AFTER_S = 3600.0
         run = sweep_until_done(ingested(attempts=2, tips=5))
-    rows = list(run.retrievals.all())
-    assert {(row.llm_reason, row.llm_tries) for row in rows} == {("judge_unavailable", 0)}
-    due = [row.llm_retry_at for row in rows if row.llm_retry_at]
-    assert len(due) == len(rows)
-    assert max(due) - min(due) < timedelta(minutes=2)
-    Retrieval.objects.update(llm_retry_at=timezone.now() - timedelta(seconds=1799))
-    assert not pipeline.reap().reopened, "the rows that fail last are waited for"
-    Retrieval.objects.update(llm_retry_at=timezone.now() - timedelta(seconds=1801))
-    assert pipeline.reap().reopened == [run.pk]
+        rows = list(run.retrievals.all())
+        assert {(row.llm_reason, row.llm_tries) for row in rows} == {("judge_unavailable", 0)}
+        due = [row.llm_retry_at for row in rows if row.llm_retry_at]
+        assert len(due) == len(rows)
+        assert max(due) - min(due) < timedelta(minutes=2)
+        Retrieval.objects.update(llm_retry_at=timezone.now() - timedelta(seconds=1799))
+        assert not pipeline.reap().reopened, "the rows that fail last are waited for"
+        Retrieval.objects.update(llm_retry_at=timezone.now() - timedelta(seconds=1801))
+        assert pipeline.reap().reopened == [run.pk]
 
 
 def test_a_broker_that_is_away_does_not_undo_the_dispatch(settings: Any) -> None:

@@ -18,6 +18,7 @@ from contextgraph.client import Receipt
 from contextgraph.consumer import RunConsumer
 from contextgraph.following import Follower, Posted
 from contextgraph.ingest import ingest_envelope
+from contextgraph.management.commands import post_run
 from contextgraph.models import IncomingDocument
 from memory.models import Run
 from scoring.models import ScoreBatch
@@ -75,6 +76,65 @@ def test_posting_returns_once_the_broker_has_it(broker, tmp_path):
     assert item["parts"] == 1
     assert out["runs"] == []
     assert not Run.objects.exists()
+
+
+def test_posting_asks_nothing_of_the_database(broker, tmp_path, django_assert_num_queries):
+    path = written(tmp_path / "a.json", envelope())
+    with django_assert_num_queries(0):
+        assert "posted, 1 message" in post(path)
+
+
+def test_following_on_a_database_without_tables_names_the_mend(broker, tmp_path):
+    path = written(tmp_path / "a.json", envelope())
+    with connection.cursor() as cursor:
+        cursor.execute("SET search_path TO pg_catalog")
+    try:
+        assert "posted" in post(path)
+        with pytest.raises(CommandError, match=r"^[^\n]*run: manage.py migrate$"):
+            post(path, follow=True)
+    finally:
+        connection.close()  # the next one has the default path
+
+
+def test_following_without_a_consumer_says_so_once_and_goes_on(
+    broker, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(post_run, "HINT_AFTER_S", 0.3)
+    path = written(tmp_path / "a.json", envelope())
+    with pytest.raises(CommandError, match="not final after 3 s"):
+        post(path, follow=True, timeout=3.0, json=True)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line for line in lines if "consumer" in line] == [post_run.NOT_TAKEN]
+
+
+def test_a_message_that_a_consumer_took_is_not_called_waiting(
+    broker, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(post_run, "HINT_AFTER_S", 0.0)
+    path = written(tmp_path / "a.json", envelope())
+    posted: list[str] = []
+
+    def take() -> None:
+        try:
+            while not posted:
+                time.sleep(0.05)
+            RunConsumer(announce=None, limit=1).run()
+        finally:
+            connection.close()
+
+    consumer = threading.Thread(target=take)
+    consumer.start()
+    look = Follower.look
+
+    def look_once_it_is_taken(follower: Follower) -> None:
+        posted.append("now")
+        consumer.join(timeout=20)
+        look(follower)
+
+    monkeypatch.setattr(Follower, "look", look_once_it_is_taken)
+    with pytest.raises(CommandError, match="not final"):
+        post(path, follow=True, timeout=2.0)
+    assert "no consumer" not in capsys.readouterr().err
 
 
 def test_following_ends_when_every_run_is_final(intake, tmp_path):
@@ -154,11 +214,26 @@ def test_a_document_whose_run_was_revised_since_is_not_called_final(tmp_path):
     assert "another revision" in followed(tmp_path, "d1").refusal
 
 
+def test_a_document_counts_as_taken_once_one_of_its_parts_has_come(tmp_path):
+    before = timezone.now()
+    IncomingDocument.objects.create(sha256="d1", parts=2, size=1, last_part_at=before)
+    follower = follower_of(tmp_path, "d1")
+    [item] = follower.items()
+    assert not item.taken
+    IncomingDocument.objects.update(last_part_at=timezone.now())
+    follower.look()
+    assert (item.taken, item.status) == (True, "posted")
+
+
 def followed(tmp_path: Path, document: str) -> Any:
-    """One look at the run of ``envelope()``, posted as *document*."""
+    [item] = follower_of(tmp_path, document).items()
+    return item
+
+
+def follower_of(tmp_path: Path, document: str) -> Follower:
+    """After one look at the run of ``envelope()``, posted as *document*."""
     receipt = Receipt(document_sha256=document, log_sha256="", parts=1, size=1, bytes_on_wire=1)
     follower = Follower()
     follower.add(Posted(path=written(tmp_path / "a.json", envelope()), receipt=receipt))
     follower.look()
-    [item] = follower.items()
-    return item
+    return follower

@@ -38,7 +38,22 @@ def test_every_skill_that_ships_can_be_used(folder: str) -> None:
     assert skill.grading.version
 
 
-@pytest.mark.parametrize("name", ["unheard-of", "", "../stig", "/etc", ".hidden", "a/b", "stig\n"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "unheard-of",
+        "",
+        "../stig",
+        "/etc",
+        ".hidden",
+        "a/b",
+        "stig\n",
+        "stig\0",
+        "x" * 500,
+        "..",
+        ".",
+    ],
+)
 def test_a_skill_without_a_folder_of_its_own_gets_the_default(name: str) -> None:
     assert load_skill(PROMPTS, name).name == "default"
 
@@ -71,7 +86,20 @@ def test_a_file_that_does_not_fit_is_refused_with_its_path_and_key(
     assert str(path) in str(caught.value)
 
 
-def test_a_folder_without_a_skill_file_is_an_error_not_the_default(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(SkillError, match="is missing"):
-        load_skill(tmp_path, "empty")
+def test_a_folder_without_a_skill_file_is_graded_by_the_default(tmp_path: Path) -> None:
+    skill_file(tmp_path, "default", LADDER)
+    (tmp_path / "memo").mkdir()
+    (tmp_path / "memo" / "gate.md").write_text("a prompt of another kind", encoding="utf-8")
+    assert load_skill(tmp_path, "memo").name == "default"
+
+
+def test_a_default_that_is_missing_is_an_error_that_names_it(tmp_path: Path) -> None:
+    with pytest.raises(SkillError, match=r"default/skill\.toml is missing"):
+        load_skill(tmp_path, "stig")
+
+
+def test_a_file_that_is_not_utf_8_is_refused_with_its_path(tmp_path: Path) -> None:
+    path = skill_file(tmp_path, "latin", LADDER)
+    path.write_bytes(path.read_bytes() + b"# caf\xe9\n")
+    with pytest.raises(SkillError, match=r"latin/skill\.toml is not UTF-8"):
+        load_skill(tmp_path, "latin")

@@ -24,7 +24,9 @@ def test_every_manage_command_of_the_readme_exists() -> None:
 
 
 def test_every_command_of_ours_is_in_the_readme_or_behind_make() -> None:
-    ours = {name for name, app in get_commands().items() if app in {"contextgraph", "memory", "scoring"}}
+    ours = {
+        name for name, app in get_commands().items() if app in {"contextgraph", "memory", "scoring"}
+    }
     files = ("docker-compose.yml", "contextgraph/processes.py")
     text = README + MAKEFILE + "".join((CHECKOUT / name).read_text() for name in files)
     assert {name for name in ours if name not in text} == set()

@@ -33,8 +33,12 @@ def root(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def test_a_killed_server_is_started_again(root: Path) -> None:
     embedded.ensure_started(root, durable=False)
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("DATABASE_", "CELERY_"))}
-    keeper = subprocess.Popen([sys.executable, "manage.py", "keep_servers"], cwd=CHECKOUT, env=environment)
+    environment = {
+        k: v for k, v in os.environ.items() if not k.startswith(("DATABASE_", "CELERY_"))
+    }
+    keeper = subprocess.Popen(
+        [sys.executable, "manage.py", "keep_servers"], cwd=CHECKOUT, env=environment
+    )
     try:
         for name in ("postgres", "valkey"):
             pid = getattr(embedded.status(root), name).pid

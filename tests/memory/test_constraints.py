@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.apps import apps
 from django.db import IntegrityError, transaction
 
+from contextgraph.models import RejectedMessage
 from memory.models import Attempt, DreamPass, Retrieval, Run, Tip
+from memory.reasons import TRACE_VERDICTS, Reason
+from scoring.models import Judgement, ScoreBatch
+from scoring.trace import Verdict
 from tests.factories import (
     MOMENT,
     make_attempt,
@@ -23,6 +28,7 @@ from tests.factories import (
 pytestmark = pytest.mark.django_db
 
 JUDGED: dict[str, Any] = {"llm_source": "m@p", "tip_followed_computed_at": MOMENT}
+EMBEDDED: dict[str, Any] = {"emb_source": "e", "tip_followed_computed_at": MOMENT}
 
 RETRIEVAL_RULES: dict[str, dict[str, Any]] = {
     "retrieval_rank_from_one": {"rank": 0},
@@ -39,12 +45,14 @@ RETRIEVAL_RULES: dict[str, dict[str, Any]] = {
         "tip_followed_trace_version": "1",
     },
     "retrieval_trace_has_source": {"tip_followed_trace": 0.5},
+    "retrieval_trace_verdict_known": {"tip_followed_trace_verdict": "Followed"},
     "retrieval_review_has_author": {"tip_followed_review": True},
     "retrieval_reason_known": {"llm_reason": "because"},
     "retrieval_emb_range": {
         "tip_followed_emb": float("nan"),
-        "tip_followed_computed_at": MOMENT,
+        **EMBEDDED,
     },
+    "retrieval_emb_has_source": {"tip_followed_emb": 0.5, "tip_followed_computed_at": MOMENT},
     "retrieval_error_has_no_label": {
         "tip_followed_llm": False,
         "llm_reason": "judge_error",
@@ -54,7 +62,7 @@ RETRIEVAL_RULES: dict[str, dict[str, Any]] = {
     "retrieval_emb_has_no_error": {
         "tip_followed_emb": 0.5,
         "emb_reason": "embedding_error",
-        "tip_followed_computed_at": MOMENT,
+        **EMBEDDED,
     },
     "retrieval_unshown_has_no_label": {"shown": False, "tip_followed_llm": True, **JUDGED},
 }
@@ -63,6 +71,11 @@ ATTEMPT_RULES: dict[str, dict[str, Any]] = {
     "attempt_value_range": {"outcome_value": -2.0},
     "attempt_confidence_range": {"outcome_confidence": 2.0},
     "attempt_outcome_or_reason": {"outcome_value": None, "outcome_confidence": None},
+    "attempt_reason_known": {
+        "outcome_value": None,
+        "outcome_confidence": None,
+        "outcome_reason": "judge_error",
+    },
     "attempt_error_has_no_outcome": {"evaluator_error": "ssh: connection lost"},
     "attempt_script_facts_need_a_script": {"script": None},
 }
@@ -75,6 +88,22 @@ TIP_RULES: dict[str, dict[str, Any]] = {
     "tip_source_value_range": {"outcome_at_source_value": 1.5},
     "tip_source_confidence_range": {"outcome_at_source_confidence": 1.5},
     "tip_retired_has_reason": {"retired_at": MOMENT},
+}
+
+
+REJECTED_RULES: dict[str, dict[str, Any]] = {
+    "rejected_reason_known": {"reason": ""},
+}
+BATCH_RULES: dict[str, dict[str, Any]] = {
+    "score_batch_signal_known": {"signal": "oracle"},
+    "score_batch_state_known": {"state": "lost"},
+    "score_batch_lease_ends": {"state": "leased"},
+    "score_batch_failed_has_reason": {"state": "failed"},
+    "score_batch_range": {"first_id": 3},
+}
+JUDGEMENT_RULES: dict[str, dict[str, Any]] = {
+    "judgement_label_or_reason": {"reason": "judge_error"},
+    "judgement_reason_known": {"followed": None, "reason": "because"},
 }
 
 
@@ -103,6 +132,68 @@ def test_a_tip_that_breaks_its_rule_is_refused(rule: str) -> None:
     refused(make_tip(), rule, **TIP_RULES[rule])
 
 
+@pytest.mark.parametrize(
+    "signal",
+    [
+        {"tip_followed_emb_max_chunk": 0.5},
+        {"tip_followed_emb_truncated": False},
+        {"tip_followed_trace_verdict": "abstained"},
+        {
+            "tip_followed_trace": 1.0,
+            "tip_followed_trace_verdict": "followed",
+            "tip_followed_trace_version": "1",
+            "trace_reason": "",
+        },
+    ],
+)
+def test_a_tip_that_was_not_shown_has_no_signal_of_any_kind(signal: dict[str, Any]) -> None:
+    row = make_retrieval(shown=False)
+    refused(row, "retrieval_unshown_has_no_trace", **signal)
+    refused(row, "retrieval_unshown_has_no_label", tip_followed_llm=True, llm_reason="", **JUDGED)
+    refused(row, "retrieval_unshown_has_no_label", tip_followed_emb=1.0, emb_reason="", **EMBEDDED)
+
+
+@pytest.mark.parametrize("rule", REJECTED_RULES)
+def test_a_rejected_message_that_breaks_its_rule_is_refused(rule: str) -> None:
+    row = RejectedMessage.objects.create(reason="schema", body=b"{}", body_size=2)
+    refused(row, rule, **REJECTED_RULES[rule])
+
+
+@pytest.mark.parametrize("rule", BATCH_RULES)
+def test_a_score_batch_that_breaks_its_rule_is_refused(rule: str) -> None:
+    row = ScoreBatch.objects.create(
+        run=make_run(), round=1, signal="judge", number=1, first_id=1, last_id=2, changed_at=MOMENT
+    )
+    refused(row, rule, **BATCH_RULES[rule])
+
+
+@pytest.mark.parametrize("rule", JUDGEMENT_RULES)
+def test_a_judgement_that_breaks_its_rule_is_refused(rule: str) -> None:
+    row = Judgement.objects.create(retrieval=make_retrieval(), followed=True)
+    refused(row, rule, **JUDGEMENT_RULES[rule])
+
+
+@pytest.mark.parametrize("column", ["llm_reason", "emb_reason", "trace_reason"])
+def test_every_reason_of_the_vocabulary_can_be_stored(column: str) -> None:
+    row = make_retrieval()
+    for reason in Reason:
+        Retrieval.objects.filter(pk=row.pk).update(**{column: reason})
+
+
+def test_the_verdicts_that_rows_may_hold_are_those_that_the_trace_gives() -> None:
+    assert set(TRACE_VERDICTS) == {verdict.value for verdict in Verdict}
+
+
+def test_every_field_with_choices_has_a_constraint_that_knows_them() -> None:
+    for label in ("contextgraph", "memory", "scoring"):
+        for model in apps.get_app_config(label).get_models():
+            conditions = [str(getattr(rule, "condition", "")) for rule in model._meta.constraints]
+            for field in model._meta.fields:
+                words = [word for word, _ in field.choices or ()]
+                named = f"('{field.name}__in', {words})"
+                assert not words or any(named in text for text in conditions), (model, field.name)
+
+
 def test_one_current_run_per_skill_and_external_id_but_any_number_of_revisions() -> None:
     first = make_run(external_id="nightly", superseded_at=MOMENT)
     second = make_run(external_id="nightly", revision=2)
@@ -129,16 +220,34 @@ def test_a_tip_is_stored_once_per_skill() -> None:
     refused(make_tip(external_id="8"), "tip_once_per_skill", external_id=tip.external_id)
 
 
+def test_a_batch_is_planned_once_per_round_and_signal() -> None:
+    values: dict[str, Any] = {
+        "run": make_run(), "round": 1, "signal": "judge", "first_id": 1, "last_id": 2,
+        "changed_at": MOMENT,
+    }  # fmt: skip
+    ScoreBatch.objects.create(number=1, **values)
+    refused(ScoreBatch.objects.create(number=2, **values), "score_batch_once", number=1)
+
+
 def test_a_dream_pass_is_counted_once_per_round() -> None:
     one = make_dream_pass(number=1)
     refused(make_dream_pass(run=one.run, number=2), "dream_pass_once_per_round", number=1)
 
 
-def test_every_named_constraint_of_the_graph_is_broken_by_a_test_above() -> None:
-    text = __import__("pathlib").Path(__file__).read_text()
+def test_every_named_constraint_of_these_tables_is_broken_by_a_test_above() -> None:
+    text = Path(__file__).read_text(encoding="utf-8")
     names = {
         constraint.name
-        for model in (Run, Tip, Attempt, Retrieval, DreamPass)
+        for model in (
+            Run,
+            Tip,
+            Attempt,
+            Retrieval,
+            DreamPass,
+            RejectedMessage,
+            Judgement,
+            ScoreBatch,
+        )
         for constraint in model._meta.constraints
     }
     assert {name for name in names if name not in text} == set()

@@ -71,7 +71,7 @@ def retrieval_fields(draw: st.DrawFn) -> dict[str, Any]:
     } | signal_fields(
         llm=draw(answers) if shown else None,
         emb=draw(cosines) if shown else None,
-        trace=draw(verdicts),
+        trace=draw(verdicts) if shown else "",
         review=draw(answers),
     )
 

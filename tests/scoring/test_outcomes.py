@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 
 from contextgraph.skills import load_skill
 from scoring.outcomes import Evaluation, grade
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PROMPTS = Path(__file__).parents[2] / "prompts"
 SKILLS = ("stig", "cve", "default", "nobody-knows-this-skill")
@@ -71,6 +74,27 @@ def test_an_evaluator_error_is_no_outcome_with_a_reason(skill: str, fields: dict
     assert (outcome.value, outcome.confidence) == (None, None)
     assert outcome.reason == "no_outcome"
     assert outcome.grader.endswith("@1")
+
+
+@pytest.mark.parametrize("spelt", ["{}", " {} "])
+@pytest.mark.parametrize("case", [str.upper, str.title])
+def test_failure_modes_are_compared_without_regard_to_case(
+    case: Callable[[str], str], spelt: str
+) -> None:
+    def value(mode: str, **fields: Any) -> float | None:
+        return graded(passed=False, failure_mode=spelt.format(case(mode)), **fields)
+
+    assert value("health_failure") == -0.2
+    assert value("evaluator_error") is None
+    assert value("needs_reboot") is None
+    outcome = grade(
+        Evaluation(
+            number=1, passed=False, failure_mode=spelt.format(case("health_failure")),
+            raw={"health": "UNHEALTHY: app"}, sender_confidence=0.5,
+        ),
+        load_skill(PROMPTS, "stig"),
+    )  # fmt: skip
+    assert outcome.confidence == 0.5, "raw output that says the same overruled the sender"
 
 
 @pytest.mark.parametrize("skill", ["stig", "cve"])
@@ -151,7 +175,10 @@ def test_a_passed_check_has_not_failed_whatever_its_rule_is_called(rule_check: s
     assert graded(raw={"health": "HEALTHY", "rule_check": rule_check}) == 1.0
 
 
-@pytest.mark.parametrize("token", ["error", "unknown", "notapplicable", "notchecked"])
+@pytest.mark.parametrize(
+    "token",
+    ["error", "unknown", "notapplicable", "notchecked", "notselected", "informational"],
+)
 @pytest.mark.parametrize("passed", [True, False])
 def test_a_check_that_was_not_made_is_no_outcome(token: str, passed: bool) -> None:
     rule_check = f"Rule\taccounts_password_minlen\nResult\t{token}"
@@ -159,10 +186,50 @@ def test_a_check_that_was_not_made_is_no_outcome(token: str, passed: bool) -> No
 
 
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize("filler", ["\t", " ", "\n", ":", "result ", "=\t", "- \n"])
+@pytest.mark.parametrize(
+    "filler",
+    [
+        "\t",
+        " ",
+        "\n",
+        ":",
+        "result ",
+        "=\t",
+        "- \n",
+        "\x1b",
+        "\x1b[",
+        "\x1b[0 ",
+        "\x1b]0;",
+        "\x9b1",
+        "\x1b(",
+    ],
+)
 def test_hostile_raw_output_is_read_in_linear_time(filler: str) -> None:
     text = "result" + filler * 1_000_000
     assert graded(raw={"health": text, "rule_check": text}) == 1.0
+
+
+COLOURS = {
+    "colour": "\x1b[1;31m{}\x1b[0m",
+    "colour by an older code": "\x9b31m{}\x9bm",
+    "character set": "\x1b(B\x1b[m{}\x1b(B\x1b[m",
+    "link": "\x1b]8;;http://scan.example/1\x1b\\{}\x1b]8;;\x07",
+    "cleared line": "\r\x1b[K{}\x1b[K",
+}
+
+
+@pytest.mark.parametrize("colour", COLOURS)
+def test_a_verdict_is_read_as_a_terminal_shows_it(colour: str) -> None:
+    def coloured(word: str) -> str:
+        return COLOURS[colour].format(word)
+
+    assert graded(raw={"health": coloured("UNHEALTHY") + ": app"}) == -0.2
+    assert graded(raw={"health": coloured("HEALTHY")}) == 1.0
+    for line in ("Result\t{}", "some_rule = {}", "{}: some_rule", "{}"):
+        assert graded(raw={"rule_check": line.format(coloured("fail"))}) == 0.0
+        assert graded(raw={"rule_check": line.format(coloured("pass"))}) == 1.0
+        assert graded(raw={"rule_check": line.format(coloured("error"))}) is None
+    assert graded(raw={"summary": coloured("eval tool error: timed out")}) is None
 
 
 def test_raw_fields_that_are_not_text_prove_nothing() -> None:

@@ -1,18 +1,29 @@
-"""``manage.py reap_runs``: finish from rows alone what messages did not finish."""
+"""``manage.py reap_runs``: finish from rows alone what messages did not finish.
+
+Guarantees: one sweep, or sweeps until no run is open; only the first one is impatient, so that workers
+who are busy are not sent the same batches once a second. Exit status 1 when a run met an error, which
+the log explains; ``--until-done`` does not wait for such a run.
+
+Does not wait for judge calls that are to be repeated later: their runs are final meanwhile.
+
+Shaped by: one run with a fault, before which every sweep stopped.
+"""
 
 from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 
 from contextgraph import pipeline
 from memory.models import Run
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
+
+SWEEP_EVERY_S: Final = 1.0
 
 
 class Command(BaseCommand):
@@ -32,14 +43,28 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         """Sweep and report."""
-        total: dict[str, list[int]] = pipeline.Reaped().as_dict()
+        inline = options["inline"]
+        total = pipeline.Reaped().as_dict()
+        impatient = True
         while True:
-            swept = pipeline.reap(inline=options["inline"], impatient=True).as_dict()
-            total = {key: total[key] + swept[key] for key in total}
-            if not (options["until_done"] and Run.objects.open().exists()):
+            swept = pipeline.reap(inline=inline, impatient=impatient).as_dict()
+            # what went wrong once and right afterwards is no error
+            total = {name: total[name] + swept[name] for name in total} | {
+                "errors": swept["errors"]
+            }
+            waiting = Run.objects.open().exclude(pk__in=swept["errors"])
+            if not (options["until_done"] and waiting.exists()):
                 break
-            time.sleep(0.05 if any(swept.values()) else 1.0)
-        if options["json"]:
+            impatient = inline  # nothing is sent twice when nothing is sent
+            time.sleep(SWEEP_EVERY_S)
+        self._report(total, as_json=options["json"])
+        if total["errors"]:
+            named = ", ".join(map(str, total["errors"]))
+            msg = f"not finished because of an error, which the log explains: run {named}"
+            raise CommandError(msg)
+
+    def _report(self, total: dict[str, list[int]], *, as_json: bool) -> None:
+        if as_json:
             self.stdout.write(json.dumps(total))
             return
         parts = [f"{len(ids)} {name}" for name, ids in total.items() if ids]

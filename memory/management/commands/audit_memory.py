@@ -1,13 +1,14 @@
 """``audit_memory``: which tips help, which mislead, which only stood by; and how far the signals reach.
 
 Guarantees: reads only; the JSON is complete and ASCII, so that hostile text stays text in a pipe; an
-unknown run, skill scope or policy is an error with exit code 1 that names the key.
+unknown run, skill or policy is an error with exit code 1 that names the key (and the skills there are).
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from argparse import ArgumentTypeError
+from typing import TYPE_CHECKING, Any, Final
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
@@ -17,10 +18,14 @@ from memory.audit.render import render_report
 from memory.credit import POLICIES, UnknownPolicy, policy_named
 from memory.models import Run
 from memory.querysets import AmbiguousRun, UnknownRun
+from memory.snapshot import one_moment
 from memory.terminal import print_all
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
+
+
+COUNT_AT_MOST: Final = 100_000
 
 
 class Command(BaseCommand):
@@ -53,12 +58,13 @@ class Command(BaseCommand):
         """Compute and print."""
         skill, key = options["skill"], options["run"]
         try:
-            report = audit(
-                skill=skill,
-                run=Run.objects.named(key, skill=skill) if key else None,
-                policy=policy_named(options["policy"]),
-                limit=options["limit"],
-            )
+            with one_moment():
+                report = audit(
+                    skill=skill,
+                    run=Run.objects.named(key, skill=skill) if key else None,
+                    policy=policy_named(options["policy"]),
+                    limit=options["limit"],
+                )
         except (UnknownRun, AmbiguousRun, ScopeError, UnknownPolicy) as error:
             raise CommandError(str(error)) from error
         if options["json"]:
@@ -68,7 +74,9 @@ class Command(BaseCommand):
 
 
 def positive_number(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError(text)
-    return number
+    """An argument that counts something."""
+    readable = text.isascii() and text.isdigit() and len(text) <= len(str(COUNT_AT_MOST))
+    if not readable or not 1 <= int(text) <= COUNT_AT_MOST:
+        msg = f"{text!r} is not a whole number from 1 to {COUNT_AT_MOST}"
+        raise ArgumentTypeError(msg)
+    return int(text)

@@ -15,6 +15,7 @@ from memory.models import Run
 from memory.querysets import AmbiguousRun, UnknownRun
 from memory.run_render import render_run
 from memory.run_view import run_view
+from memory.snapshot import one_moment
 from memory.terminal import print_all
 
 if TYPE_CHECKING:
@@ -35,10 +36,10 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         """Look the run up and print it."""
         try:
-            run = Run.objects.named(options["run"], skill=options["skill"])
+            with one_moment():
+                view = run_view(Run.objects.named(options["run"], skill=options["skill"]))
         except (UnknownRun, AmbiguousRun) as error:
             raise CommandError(str(error)) from error
-        view = run_view(run)
         if options["json"]:
             self.stdout.write(json.dumps(view, indent=2))
         else:

@@ -90,6 +90,38 @@ def test_a_run_has_one_digest_however_it_is_read(script: str) -> None:
     assert read.attempt.text_repaired is repaired
 
 
+@pytest.mark.parametrize("script", ["true", "echo \ud800 lone"])
+@pytest.mark.parametrize(
+    "number", ["9223372036854775808", "-9223372036854775809", "1" + "0" * 4000, "1e400", "-1e400"]
+)
+def test_a_number_beyond_the_parsers_range_is_kept(number: str, script: str) -> None:
+    raw = {"hash": "NUMBER", "beside": 2.5, "near": 2**63 - 1}
+    attempt = ATTEMPT | {"evaluator_raw": raw, "script": script}
+    content = document(attempts=[attempt]).replace(b'"NUMBER"', number.encode())
+    read = Read(content)
+    kept = str(float(number)) if "e" in number else int(number)
+    assert read.attempt.evaluator_raw == {"hash": kept, "beside": 2.5, "near": 2**63 - 1}
+    assert digest_of(read.records) == digest_of(parse_envelope(json.loads(content)).records())
+
+
+@pytest.mark.parametrize(
+    ("content", "cause"),
+    [
+        (
+            document(x="NUMBER").replace(b'"NUMBER"', b"9" * 5_000),
+            r"5000 characters .* as a string",
+        ),
+        (document(x="NUMBER").replace(b'"NUMBER"', b"nine"), "not a JSON document"),
+        (document(x=2**64)[:-1], "not a JSON document: .*[Ii]ncomplete"),
+    ],
+)
+def test_a_document_that_cannot_be_read_is_not_asked_for_again(content: bytes, cause: str) -> None:
+    with pytest.raises(RunLogError, match=cause) as caught:
+        Read(content, format="envelope")
+    assert "post it again" not in str(caught.value)
+    assert len(str(caught.value)) < 500
+
+
 @pytest.mark.parametrize("pack", [gzip.compress, lambda data: b"\xef\xbb\xbf" + data])
 def test_the_wrapping_of_the_file_does_not_matter(pack: Any) -> None:
     assert Read(pack(document())).records == Read(document()).records

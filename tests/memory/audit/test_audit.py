@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from memory.audit import ScopeError, audit
+from memory.audit.scope import SKILLS_NAMED
 from memory.credit import POLICIES
 from memory.models import Retrieval, Tip
 from tests.factories import MOMENT, make_attempt, make_retrieval, make_run, make_tip
@@ -304,6 +305,38 @@ def test_each_section_keeps_to_the_scope_it_was_given() -> None:
         assert sum(cohort["tips"] for cohort in found["cohorts"]["by_first_run"]) == n
     with pytest.raises(ScopeError, match="is of skill 'cve', not 'stig'"):
         audit(policy=ADR0019, run=foreign, skill="stig")
+
+
+def test_a_skill_that_nothing_is_stored_about_is_an_error_that_names_those_there_are() -> None:
+    with pytest.raises(ScopeError, match="'typo'; there are: none, nothing is stored yet"):
+        audit(policy=ADR0019, skill="typo")
+    make_run(skill="stig")
+    make_tip(skill="cve")
+    for unknown in ("typo", "STIG", "", "stig\0", "\udcff"):
+        with pytest.raises(ScopeError, match=r"there are: 'cve', 'stig'$"):
+            audit(policy=ADR0019, skill=unknown)
+    assert report(skill="stig")["tip_pool"]["total"] == 0
+    assert report(skill="cve")["activity"] == []
+    for number in range(SKILLS_NAMED):
+        make_tip(skill=f"a{number}")
+    with pytest.raises(ScopeError, match=r"'a0', .*, and more$"):
+        audit(policy=ADR0019, skill="typo")
+
+
+def test_the_report_says_which_signals_its_credit_reads_and_adds_the_one_that_reads_all() -> None:
+    run = make_run()
+    story(run, make_tip(), [0.0], emb=0.9, trace="violated")
+    story(run, make_tip(), [0.0], rule="followed", trace="followed")
+    for policy, reads, credit in (
+        ("adr0019", ["review", "llm", "emb"], {"mean": 0.0, "n": 2}),
+        ("outcome_only", [], {"mean": 0.0, "n": 2}),
+        ("quadrant", ["review", "llm", "trace", "emb"], {"mean": -1.0, "n": 1}),
+    ):
+        found = json.loads(json.dumps(audit(policy=POLICIES[policy]).as_dict()))
+        assert found["policy_reads"] == reads
+        (tally,) = found["cohorts"]["by_first_run"]
+        assert tally["credit"] == credit
+        assert tally["quadrant_credit"] == {"mean": -1.0, "n": 1}
 
 
 def test_the_number_of_queries_does_not_grow_with_the_rows() -> None:

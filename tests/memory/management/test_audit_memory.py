@@ -91,7 +91,13 @@ def test_the_scope_is_named_and_kept() -> None:
         (("--run", "nobody"), "'nobody'"),
         (("--run", "run-y", "--skill", "cve"), "'run-y'"),
         (("--policy", "adr0021"), "adr0021"),
-        (("--limit", "0"), "0"),
+        (("--limit", "0"), "'0' is not a whole number from 1 to"),
+        (("--limit", "-1"), "'-1' is not a whole number from 1 to"),
+        (("--limit", "many"), "'many' is not a whole number"),
+        (("--limit", "9" * 30), "is not a whole number"),
+        (("--skill", "typo"), "skill 'typo'; there are: 'stig'"),
+        (("--run", "run-\udcff"), "udcff"),
+        (("--skill", "\udcff"), "udcff"),
     ],
 )
 def test_what_cannot_be_audited_is_an_error_that_names_the_key(
@@ -100,6 +106,19 @@ def test_what_cannot_be_audited_is_an_error_that_names_the_key(
     make_run(external_id="run-y")
     with pytest.raises(CommandError, match=named):
         audit_memory(*args)
+
+
+@pytest.mark.usefixtures("memory")
+def test_a_policy_that_does_not_read_every_signal_has_the_quadrants_credit_beside_its_own() -> None:
+    text = audit_memory()
+    assert "Credit under this policy reads review, llm, emb, and not trace;" in text
+    assert "credit +0.00 (n 1), by quadrants -1.00 (n 1)" in text
+    assert "credit by quadrants" in text
+    text = audit_memory("--policy", "outcome_only")
+    assert "reads no signal, and not review, llm, trace, emb;" in text
+    text = audit_memory("--policy", "quadrant")
+    assert "Credit under this policy reads review, llm, trace, emb, as every other figure" in text
+    assert "by quadrants" not in text
 
 
 def test_a_policy_that_the_settings_misspell_is_an_error(settings: Any) -> None:

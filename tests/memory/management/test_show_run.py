@@ -42,6 +42,13 @@ def test_an_unknown_run_is_an_error_that_names_the_key() -> None:
         show_run("nobody", "--skill", "cve")
 
 
+@pytest.mark.parametrize("key", ["run-\udcff", "\ud800", "run\0", "7\udc80"])
+def test_a_name_that_no_row_can_hold_is_an_unknown_run(key: str) -> None:
+    for args in ((key,), ("run-x", "--skill", key)):
+        with pytest.raises(CommandError, match="has the external id or primary key"):
+            show_run(*args)
+
+
 def test_an_external_id_of_two_skills_needs_the_skill() -> None:
     for skill in ("stig", "cve"):
         make_run(external_id="same", skill=skill)
@@ -106,9 +113,9 @@ def test_the_process_exits_with_1_and_names_the_key_on_stderr() -> None:
     )
     environ = os.environ | {"DATABASE_URL": tested.geturl()}
     done = subprocess.run(
-        [sys.executable, "manage.py", "show_run", "no-such-run"],
+        [sys.executable, "manage.py", "show_run", b"no-such-run-\xff"],
         cwd=ROOT, env=environ, capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert done.returncode == 1
-    assert "no-such-run" in done.stderr
+    assert "no-such-run-\\udcff" in done.stderr
     assert "Traceback" not in done.stderr

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contextgraph.skills import load_skill
 from scoring.judge import prompt as p
 from scoring.judge.prompt import PromptError, PromptLibrary, build_messages, neutralised
 from scoring.judge.verdict import parse_verdict
@@ -103,6 +104,14 @@ def test_a_skill_without_a_prompt_gets_the_default_and_says_so(write: Write) -> 
     library = PromptLibrary(root)
     assert library.for_skill("cve").system == "You judge patches."
     assert library.for_skill("pentest").skill == "default"
+
+
+@pytest.mark.parametrize("skill", ["pentest", "RHEL-9", "rhel.9", "CVE_2026"])
+def test_a_skill_is_judged_from_the_folder_that_grades_it(write: Write, skill: str) -> None:
+    root = write().parents[1]
+    write(FILE.replace("You judge.", "You judge patches."), skill=skill)
+    (root / skill / "skill.toml").write_bytes((PROMPTS / "cve" / "skill.toml").read_bytes())
+    assert PromptLibrary(root).for_skill(skill).skill == load_skill(root, skill).name == skill
 
 
 def test_the_name_of_a_skill_does_not_lead_out_of_the_folder(write: Write, tmp_path: Path) -> None:
@@ -264,15 +273,15 @@ def test_a_script_over_the_limit_is_refused_and_not_cut() -> None:
     for too_long in (fits + "x", "\x00" * (p.MAX_SCRIPT_CHARS // 2)):
         with pytest.raises(p.ScriptTooLong) as caught:
             build_messages(prompt, tip="t", script=too_long)
-        assert (caught.value.reason, caught.value.retryable) == ("script_truncated", False)
+        assert (caught.value.reason, caught.value.retryable) == ("too_long", False)
 
 
 @pytest.mark.parametrize(
     ("tip", "script", "error", "reason"),
     [
         ("t", " \n", p.ScriptMissing, "no_script"),
-        (" ", "s", p.TipUnusable, "skipped"),
-        ("t" * (p.MAX_TIP_CHARS + 1), "s", p.TipUnusable, "skipped"),
+        (" ", "s", p.TipMissing, "tip_text_unknown"),
+        ("t" * (p.MAX_TIP_CHARS + 1), "s", p.TipUnusable, "too_long"),
     ],
 )
 def test_a_pair_that_cannot_be_asked_about_is_refused_with_its_reason(

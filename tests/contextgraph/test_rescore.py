@@ -1,0 +1,198 @@
+"""Scoring again: what is cleared, what stays, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from contextgraph import pipeline
+from memory.models import Retrieval, Run
+from scoring.models import Judgement, Signal
+from tests.factories import MOMENT, make_attempt, make_retrieval, make_run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def _judge_named(broker: str, settings: Any) -> None:
+    """Every signal is enabled; nothing is computed here."""
+    settings.JUDGE_BASE_URL, settings.JUDGE_MODEL = "http://127.0.0.1:1/v1", "m"
+
+
+def final_run(**fields: Any) -> Run:
+    return make_run(status="done", **fields)
+
+
+def row_of(run: Run, **fields: Any) -> Retrieval:
+    return make_retrieval(attempt=make_attempt(run=run), **fields)
+
+
+def answered(run: Run) -> Retrieval:
+    return row_of(run, llm=True, emb=0.7, trace="followed", review=False)
+
+
+def failed(run: Run) -> Retrieval:
+    return row_of(
+        run,
+        llm_reason="judge_error",
+        llm_tries=4,
+        emb_reason="embedding_error",
+        trace_reason="trace_error",
+        tip_followed_computed_at=MOMENT,
+    )
+
+
+def labels(row: Retrieval) -> tuple[object, ...]:
+    row.refresh_from_db()
+    return row.tip_followed_llm, row.tip_followed_emb, row.tip_followed_trace
+
+
+def reasons(row: Retrieval) -> tuple[str, ...]:
+    row.refresh_from_db()
+    return row.llm_reason, row.emb_reason, row.trace_reason
+
+
+ALL = pipeline.MACHINE_SIGNALS
+
+
+def test_every_row_that_can_have_a_signal_gets_it_again() -> None:
+    run = final_run()
+    good, bad = answered(run), failed(run)
+    abstained = row_of(run, llm=False, emb=0.1, trace="abstained")
+    unshown = row_of(run, shown=False)
+    Judgement.objects.create(
+        retrieval=good, followed=True, requested_model="m", prompt_sha256="0" * 64
+    )
+    assert pipeline.rescore(run.pk, ALL) == 9
+    run.refresh_from_db()
+    assert (run.status, run.scoring_round) == ("scoring", 1)
+    for row in (good, bad, abstained):
+        assert labels(row) == (None, None, None)
+        assert reasons(row) == ("", "", "")
+        assert (row.llm_tries, row.tip_followed_computed_at) == (0, None)
+    assert reasons(unshown) == ("not_shown",) * 3
+    assert good.tip_followed_review is False
+    assert good.judgements.count() == 1
+    spans = run.score_batches.filter(signal="trace").values_list("first_id", "last_id")
+    assert list(spans) == [(good.pk, abstained.pk)]
+
+
+def test_failed_only_leaves_answers_alone() -> None:
+    run = final_run()
+    good, bad = answered(run), failed(run)
+    abstained = row_of(run, llm=False, emb=0.1, trace="abstained")
+    assert pipeline.rescore(run.pk, ALL, only_failed=True) == 3
+    assert labels(good) == (True, 0.7, 1.0)
+    assert good.tip_followed_computed_at == MOMENT
+    assert reasons(abstained) == ("", "", "trace_abstained")
+    assert (reasons(bad), bad.llm_tries) == (("", "", ""), 0)
+
+
+def test_only_the_signals_that_are_named_are_touched() -> None:
+    run = final_run()
+    good = answered(run)
+    assert pipeline.rescore(run.pk, (Signal.JUDGE,)) == 1
+    assert labels(good) == (None, 0.7, 1.0)
+    assert good.tip_followed_computed_at == MOMENT
+    assert set(run.score_batches.values_list("signal", flat=True)) == {"judge"}
+
+
+def test_a_run_with_nothing_to_do_stays_final() -> None:
+    run = final_run()
+    answered(run)
+    assert pipeline.rescore(run.pk, ALL, only_failed=True) == 0
+    run.refresh_from_db()
+    assert (run.status, run.scoring_round) == ("done", 0)
+
+
+def test_a_superseded_revision_is_not_judged_again() -> None:
+    run = final_run(superseded_at=MOMENT)
+    row = answered(run)
+    assert pipeline.rescore(run.pk, (Signal.JUDGE,)) == 0
+    assert labels(row) == (True, 0.7, 1.0)
+    assert pipeline.rescore(run.pk, (Signal.JUDGE, Signal.TRACE)) == 1
+
+
+def test_an_open_run_and_a_signal_that_is_off_are_refused_and_nothing_is_cleared(
+    settings: Any,
+) -> None:
+    run, waiting = final_run(), make_run()
+    rows = [answered(run), answered(waiting)]
+    with pytest.raises(pipeline.RescoreRefused, match="not final"):
+        pipeline.rescore(waiting.pk, ALL)
+    settings.JUDGE_BASE_URL = ""
+    with pytest.raises(pipeline.RescoreRefused, match="judge"):
+        pipeline.rescore(run.pk, ALL)
+    assert [labels(row) for row in rows] == [(True, 0.7, 1.0)] * 2
+
+
+def call(*arguments: str) -> dict[str, Any]:
+    out = StringIO()
+    call_command("rescore", *arguments, "--json", stdout=out)
+    found: dict[str, Any] = json.loads(out.getvalue())
+    return found
+
+
+def test_the_command_takes_the_final_runs_of_a_skill() -> None:
+    runs = [final_run(), final_run(), final_run(skill="cve"), make_run()]
+    for run in runs:
+        failed(run)
+    found = call("--all", "--skill", "stig", "--failed-only", "--signal", "judge,trace")
+    assert [(one["id"], one["answers"]) for one in found["runs"]] == [
+        (run.pk, 2) for run in runs[:2]
+    ]
+    states = list(Run.objects.order_by("pk").values_list("status", flat=True))
+    assert states == ["scoring", "scoring", "done", "ingested"]
+
+
+def test_a_dry_run_counts_and_changes_nothing() -> None:
+    run = final_run()
+    row = answered(run)
+    assert call(run.external_id, "--dry-run")["runs"][0]["answers"] == 3
+    run.refresh_from_db()
+    assert (run.status, run.scoring_round) == ("done", 0)
+    assert labels(row) == (True, 0.7, 1.0)
+
+
+def test_a_refused_run_is_named_stops_no_other_and_is_an_error() -> None:
+    waiting, run = make_run(external_id="w"), final_run(external_id="f")
+    for one in (waiting, run):
+        failed(one)
+    out = StringIO()
+    with pytest.raises(CommandError, match="1 of 2 runs were refused"):
+        call_command("rescore", "w", "f", stdout=out)
+    assert "stig/w: refused: run" in out.getvalue()
+    assert "1 of 2 runs went to scoring again for trace, embed, judge: 3 answers" in out.getvalue()
+    run.refresh_from_db()
+    assert run.status == "scoring"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "name runs"),
+        (["known", "--all"], "name runs"),
+        (["known", "unknown"], "no run has"),
+        (["known", "--signal", "judgement"], "no signal judgement"),
+    ],
+)
+def test_a_command_that_makes_no_sense_changes_nothing(arguments: list[str], message: str) -> None:
+    run = final_run(external_id="known")
+    failed(run)
+    with pytest.raises(CommandError, match=message):
+        call(*arguments)
+    run.refresh_from_db()
+    assert run.status == "done"
+
+
+def test_the_command_names_a_signal_that_is_off(settings: Any) -> None:
+    settings.JUDGE_BASE_URL = ""
+    run = final_run()
+    failed(run)
+    with pytest.raises(CommandError, match="JUDGE_BASE_URL"):
+        call(run.external_id, "--signal", "judge")
+    assert call(run.external_id)["signals"] == ["trace", "embed"]
