@@ -177,7 +177,16 @@ if CELERY_BROKER_URL.startswith("redis"):
 else:
     CELERY_BROKER_TRANSPORT_OPTIONS = {"confirm_publish": True}  # or a lost publish returns OK
 CELERY_VISIBILITY_TIMEOUT = VISIBILITY_TIMEOUT
-CELERY_RESULT_BACKEND_TRANSPORT_OPTIONS = {"visibility_timeout": VISIBILITY_TIMEOUT}
+CELERY_RESULT_BACKEND_TRANSPORT_OPTIONS = {
+    "visibility_timeout": VISIBILITY_TIMEOUT,
+    # else a dispatch waits 19 s for a result backend that is away; the reaper sends it again
+    "retry_policy": {
+        "max_retries": 3,
+        "interval_start": 0,
+        "interval_step": 0.5,
+        "interval_max": 1,
+    },
+}
 
 REAP_EVERY_S = env_float("CONTEXTGRAPH_REAP_EVERY_S", 10.0, low=0.5)
 CELERY_BEAT_SCHEDULE_FILENAME = str(STATE_DIR / "beat-schedule")

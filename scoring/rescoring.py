@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from django.db.models import Q
+
 from memory.models import Retrieval
 from memory.reasons import STRUCTURAL, UNANSWERED, Reason
 from scoring.batches import REASON_COLUMN
@@ -57,7 +59,9 @@ def rescorable(run_id: int, signal: Signal, *, only_failed: bool) -> RetrievalQu
     column = f"{REASON_COLUMN[signal]}__in"
     if only_failed:
         return rows.filter(**{column: [str(reason) for reason in UNANSWERED]})
-    return rows.exclude(**{column: [str(reason) for reason in STRUCTURAL]})
+    # a text that a later run brought makes the row computable after all
+    late_text = Q(**{REASON_COLUMN[signal]: Reason.TIP_TEXT_UNKNOWN}) & ~Q(shown_sha256="")
+    return rows.filter(late_text | ~Q(**{column: [str(reason) for reason in STRUCTURAL]}))
 
 
 def clear(run_id: int, signal: Signal, *, only_failed: bool) -> int:

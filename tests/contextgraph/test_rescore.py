@@ -196,3 +196,11 @@ def test_the_command_names_a_signal_that_is_off(settings: Any) -> None:
     with pytest.raises(CommandError, match="JUDGE_BASE_URL"):
         call(run.external_id, "--signal", "judge")
     assert call(run.external_id)["signals"] == ["trace", "embed"]
+
+
+def test_a_text_that_a_later_run_brought_makes_a_row_computable() -> None:
+    run = final_run()
+    row = row_of(run, trace_reason="tip_text_unknown", shown_sha256="")
+    assert pipeline.rescore(run.pk, (Signal.TRACE,), dry_run=True) == 0
+    Retrieval.objects.filter(pk=row.pk).update(shown_sha256="0" * 64)
+    assert pipeline.rescore(run.pk, (Signal.TRACE,), dry_run=True) == 1

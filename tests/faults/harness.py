@@ -253,7 +253,7 @@ class System:
 
 def _argv(name: str, *, pool: str) -> Sequence[str]:
     """The product's own command line, made to talk more and to judge two rows at a time."""
-    spec = next(spec for spec in specs() if spec.name == name)
+    spec = next(spec for spec in specs(web_port=None) if spec.name == name)
     program = "celery" if "celery" in spec.argv else "manage"
     start = spec.argv.index("celery") + 1 if program == "celery" else 2
     argv = list(spec.argv[start:])

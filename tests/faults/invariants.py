@@ -103,12 +103,15 @@ def _assert_batches(system: System, run_id: int, unlabelled: int) -> None:
 
 
 def _assert_recount(system: System, run: FaultRun, run_id: int, rounds: int) -> None:
-    """One dream pass per round, and the last one says what the rows say now."""
+    """At most one dream pass per round (none where it changed nothing); the last is the rows' own."""
     passes = system.query(
         "SELECT number, retrievals, summary FROM dream_passes WHERE run_id = %s ORDER BY number",
         run_id,
     )
-    assert [row["number"] for row in passes] == list(range(1, rounds + 1))
+    numbers = [row["number"] for row in passes]
+    assert numbers[0] == 1
+    assert numbers == sorted(set(numbers))
+    assert numbers[-1] <= rounds
     assert {row["retrievals"] for row in passes} == {run.rows}
     fresh = recount(system, run_id)
     assert passes[-1]["summary"] == json.loads(json.dumps(fresh)), "the last pass is not the rows'"
