@@ -1,7 +1,7 @@
 """System checks with ids: every setting that would lose work is refused when a process starts.
 
 ``manage.py check`` prints them; ``consume_runs``, ``up`` and every worker refuse to start on an error.
-Ids are stable and documented here: contextgraph.E001 … E009 are errors, W001 … warnings.
+Ids are stable and documented here: contextgraph.E001 … E013 are errors, W001 … warnings.
 """
 
 from __future__ import annotations
@@ -141,4 +141,16 @@ def judge_is_whole(**_kwargs: Any) -> Iterable[CheckMessage]:
             "JUDGE_BASE_URL is not an http(s) address.",
             hint="For example http://127.0.0.1:8000/v1",
             id="contextgraph.E011",
+        )
+    if settings.JUDGE_MODE not in {"per_attempt", "per_tip"}:
+        yield Error(
+            f"JUDGE_MODE={settings.JUDGE_MODE!r} is no way to ask.",
+            hint="per_attempt (one call for the tips of an attempt) or per_tip.",
+            id="contextgraph.E013",
+        )
+    if settings.JUDGE_HIGH_STAKES_MODEL and not settings.JUDGE_HIGH_STAKES_BASE_URL:
+        yield Warning(
+            "JUDGE_HIGH_STAKES_MODEL is set, and no address of a judge: nothing is escalated.",
+            hint="Set JUDGE_BASE_URL, or JUDGE_HIGH_STAKES_BASE_URL.",
+            id="contextgraph.W002",
         )

@@ -90,4 +90,4 @@ def test_a_header_that_is_delivered_many_times_is_judged_once(system: System) ->
         system.send("contextgraph.dispatch_run", run_id)
         system.send("contextgraph.finalize_run", run_id)
     survive(system, run)
-    assert system.judge.counters()["questions"] == run.judgeable
+    assert system.judge.counters()["pairs"] == run.judgeable
