@@ -165,6 +165,23 @@ def judge_is_whole(**_kwargs: Any) -> Iterable[CheckMessage]:
                 hint="For example JUDGE_BASE_URL=http://127.0.0.1:8000/v1",
                 id="contextgraph.E011",
             )
+    if settings.JUDGE_MODE not in {"per_attempt", "per_tip"}:
+        yield Error(
+            f"JUDGE_MODE={settings.JUDGE_MODE!r} is no way to ask.",
+            hint="per_attempt (one call for the tips of an attempt) or per_tip.",
+            id="contextgraph.E015",
+        )
+    if settings.JUDGE_HIGH_STAKES_MODEL and not settings.JUDGE_HIGH_STAKES_BASE_URL:
+        yield Warning(
+            "JUDGE_HIGH_STAKES_MODEL is set, and no address of a judge: nothing is escalated.",
+            hint="Set JUDGE_BASE_URL, or JUDGE_HIGH_STAKES_BASE_URL.",
+            id="contextgraph.W002",
+        )
+
+
+@register(Tags.compatibility)
+def prompts_fit(**_kwargs: Any) -> Iterable[CheckMessage]:
+    """A judge prompt that does not fit would fail every call of its skill."""
     library = PromptLibrary(settings.PROMPTS_DIR)
     names = {path.parent.name for path in settings.PROMPTS_DIR.glob("*/tip_follow_judge.md")}
     for name in sorted(names | {"default"}):

@@ -32,6 +32,7 @@ from contextgraph.parts import incomplete_documents
 from memory.models import Run
 from scoring.judge import service as judge
 from scoring.judge.client import JudgeClient
+from scoring.models import JudgePause
 from scoring.weights import model_available
 
 if TYPE_CHECKING:
@@ -236,6 +237,18 @@ def _judge() -> Iterator[Finding]:
     )
 
 
+def _judge_pauses() -> Iterator[Finding]:
+    for pause in JudgePause.objects.filter(cleared_at__isnull=True).order_by("tier"):
+        since, until = (f"{moment:%Y-%m-%d %H:%M:%S} UTC" for moment in (pause.since, pause.until))
+        yield Finding(
+            part=f"judge pause ({pause.tier})",
+            state=WARNING,
+            detail=f"not asked since {since}, next try from {until}: "
+            f"{pause.error_class}: {pause.cause}",
+            mend="mend the cause, then: manage.py judge_resume",
+        )
+
+
 def _disk() -> Iterator[Finding]:
     place = settings.STATE_DIR if settings.STATE_DIR.exists() else Path.cwd()
     free = shutil.disk_usage(place).free
@@ -283,6 +296,7 @@ PROBES: Final[tuple[tuple[str, Callable[[], Iterator[Finding]]], ...]] = (
     ("scheduler", _scheduler),
     ("embedding model", _embedding),
     ("judge server", _judge),
+    ("judge pauses", _judge_pauses),
     ("disk", _disk),
     ("intake", _intake),
 )

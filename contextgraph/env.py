@@ -5,6 +5,8 @@ Secrets may come from a file (``NAME_FILE``), as container platforms mount them;
 
 from __future__ import annotations
 
+import json
+import math
 import os
 from pathlib import Path
 
@@ -78,3 +80,19 @@ def env_secret(name: str) -> str:
     except OSError as error:
         msg = f"{name}_FILE={path!r} cannot be read: {error.strerror}"
         raise BadSetting(msg) from None
+
+
+def env_prices(name: str) -> dict[str, tuple[float, float]]:
+    """``{"model": [price in, price out]}``, per million tokens, as JSON; empty when it is unset."""
+    raw = env_str(name)
+    try:
+        found = json.loads(raw or "{}")
+        prices = {str(model): (float(pair[0]), float(pair[1])) for model, pair in found.items()}
+        sane = all(len(pair) == 2 for pair in found.values())
+        sane = sane and all(0 <= price < math.inf for pair in prices.values() for price in pair)
+    except (ValueError, TypeError, AttributeError, LookupError):
+        sane = False
+    if not sane:
+        msg = f'{name} must be JSON like {{"model": [0.15, 0.60]}}: prices in and out, from 0 on'
+        raise BadSetting(msg)
+    return prices

@@ -15,7 +15,15 @@ import dj_database_url
 
 from contextgraph import embedded
 from contextgraph.embedded.location import make_state_dir, state_dir_of
-from contextgraph.env import env_bool, env_float, env_int, env_list, env_secret, env_str
+from contextgraph.env import (
+    env_bool,
+    env_float,
+    env_int,
+    env_list,
+    env_prices,
+    env_secret,
+    env_str,
+)
 from contextgraph.secret_key import load_secret_key
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -221,15 +229,33 @@ SIGNALS = env_list("CONTEXTGRAPH_SIGNALS", "trace,embed,judge")
 JUDGE_BASE_URL = env_str("JUDGE_BASE_URL")  # empty: the judge is skipped, and the rows say so
 JUDGE_MODEL = env_str("JUDGE_MODEL")
 JUDGE_API_KEY = env_secret("JUDGE_API_KEY")
+# One call for the tips of an attempt (verdicts by random id), or one call a tip. The first is faster;
+# which of them judges better depends on the model: compare with calibrate_judge before you trust it.
+JUDGE_MODE = env_str("JUDGE_MODE", "per_attempt")
+JUDGE_TIPS_PER_CALL = env_int("JUDGE_TIPS_PER_CALL", 12, low=1, high=20)
+# Calls at once, over all workers; fewer while the server is overloaded.
 JUDGE_CONCURRENCY = env_int("JUDGE_CONCURRENCY", 8, low=1, high=256)
 JUDGE_CONNECT_TIMEOUT_S = env_float("JUDGE_CONNECT_TIMEOUT_S", 5.0, low=0.1)
 JUDGE_READ_TIMEOUT_S = env_float("JUDGE_READ_TIMEOUT_S", 60.0, low=0.1)
 JUDGE_DEADLINE_S = env_float("JUDGE_DEADLINE_S", 120.0, low=0.1)
 JUDGE_HTTP_TRIES = env_int("JUDGE_HTTP_TRIES", 3, low=1, high=10)
-JUDGE_MAX_TOKENS = env_int("JUDGE_MAX_TOKENS", 300, low=16)
+JUDGE_MAX_TOKENS = env_int("JUDGE_MAX_TOKENS", 600, low=16)  # of the verdict about one tip
 # A failed call is asked again by the reaper: first after this long, doubled each time.
 JUDGE_RETRY_AFTER_S = env_float("JUDGE_RETRY_AFTER_S", 60.0, low=0.1)
 JUDGE_MAX_TRIES = env_int("JUDGE_MAX_TRIES", 4, low=1, high=20)
+# After an error that an operator must mend (key, model, bill), one call tries again this often.
+JUDGE_PAUSE_S = env_float("JUDGE_PAUSE_S", 300.0, low=0.1)
+# False: no verdict is taken from the cache, and identical pairs are each asked about.
+JUDGE_CACHE = env_bool("JUDGE_CACHE", default=True)
+# A stronger judge for verdicts that matter; empty: there is none. It may live elsewhere.
+JUDGE_HIGH_STAKES_MODEL = env_str("JUDGE_HIGH_STAKES_MODEL")
+JUDGE_HIGH_STAKES_BASE_URL = env_str("JUDGE_HIGH_STAKES_BASE_URL", JUDGE_BASE_URL)
+JUDGE_HIGH_STAKES_API_KEY = env_secret("JUDGE_HIGH_STAKES_API_KEY")
+if not JUDGE_HIGH_STAKES_API_KEY and JUDGE_HIGH_STAKES_BASE_URL == JUDGE_BASE_URL:
+    JUDGE_HIGH_STAKES_API_KEY = JUDGE_API_KEY  # never sent to another address
+JUDGE_ESCALATIONS_PER_RUN = env_int("JUDGE_ESCALATIONS_PER_RUN", 50)
+# For judge_report and show_run: {"model": [per million tokens in, per million tokens out]}.
+JUDGE_PRICES = env_prices("JUDGE_PRICES")
 
 # Longer than one step of work on a batch (a judge call with its retries): the delay after a crash.
 SCORE_LEASE_S = env_float("CONTEXTGRAPH_SCORE_LEASE_S", 180.0, low=1.0)

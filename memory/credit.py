@@ -60,6 +60,7 @@ class Row:
     tip_followed_llm: bool | None = None
     tip_followed_trace_verdict: str = ""
     tip_followed_emb: float | None = None
+    tip_followed_p: float | None = None
 
 
 def row_of(retrieval: Retrieval) -> Row:
@@ -74,6 +75,8 @@ class Policy:
     ``followed``/``ignored``/``unknown`` multiply value x confidence; None: the row leaves the
     denominator. ``failure`` replaces the value of a followed row that did not succeed (value <=
     ``success_above``): following advice into a failure is evidence against it, not an absence.
+    ``by_probability``: a row with p(followed) and no review weighs p; the chain decides the others.
+    The two exclude each other: who half followed has not followed into a failure. Raises ValueError.
     """
 
     name: str
@@ -83,6 +86,12 @@ class Policy:
     unknown: float | None
     failure: float | None = None
     counts_unshown: bool = False
+    by_probability: bool = False
+
+    def __post_init__(self) -> None:
+        if self.by_probability and self.failure is not None:
+            msg = f"policy {self.name}: a failure value needs a yes or no, not a probability"
+            raise ValueError(msg)
 
 
 NEGLIGIBLE: Final = 1e-9
@@ -116,6 +125,14 @@ POLICIES: Final[dict[str, Policy]] = {
             ignored=None,
             unknown=None,
             failure=-1.0,
+        ),
+        Policy(
+            name="combined",
+            chain=ADR_CHAIN,
+            followed=1.0,
+            ignored=0.0,
+            unknown=0.5,
+            by_probability=True,
         ),
     )
 }
@@ -220,12 +237,30 @@ def credit(row: Row, policy: Policy) -> float | None:
         return None
     answer, _ = following(row, policy.chain)
     weight = {True: policy.followed, False: policy.ignored, None: policy.unknown}[answer]
+    if policy.by_probability and _graded(row):
+        weight = _whole(row.tip_followed_p or 0.0)
     if weight is None:
         return None
     value = row.outcome_value
     if answer and policy.failure is not None and value <= SUCCESS_ABOVE:
         value = policy.failure
     return _whole(value) * _whole(row.outcome_confidence) * weight
+
+
+def _graded(row: Row) -> bool:
+    """Whether p(followed) speaks for the row: a person has not, and it was shown."""
+    return row.shown and row.tip_followed_review is None and row.tip_followed_p is not None
+
+
+def _graded_q() -> Q:
+    """SQL twin of :func:`_graded`."""
+    return Q(shown=True, tip_followed_review__isnull=True, tip_followed_p__isnull=False)
+
+
+def known_q(policy: Policy) -> Q:
+    """Rows about whose following *policy* knows something; the others weigh its ``unknown``."""
+    known = ~unanswered_q(policy.chain)
+    return known | _graded_q() if policy.by_probability else known
 
 
 def _whole(factor: float) -> float:
@@ -239,7 +274,9 @@ def _whole_sql(column: str) -> Case:
 
 def credit_sql(policy: Policy) -> Combinable:
     """SQL twin of :func:`credit`: annotate it, aggregate it; NULL rows leave AVG's denominator."""
+    graded = [When(_graded_q(), then=_whole_sql("tip_followed_p"))] if policy.by_probability else []
     weight = Case(
+        *graded,
         When(followed_q(policy.chain), then=Value(policy.followed)),
         When(ignored_q(policy.chain), then=Value(policy.ignored)),
         default=Value(policy.unknown),

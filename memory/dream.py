@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from django.db.models import Count, F, Max, Sum
 
-from memory.credit import SUCCESS_ABOVE, credit_sql, unanswered_q
+from memory.credit import SUCCESS_ABOVE, credit_sql, known_q
 from memory.models import Attempt, Retrieval
 from memory.rates import Mean, Rate, rounded
 from memory.signals import coverage
@@ -110,7 +110,7 @@ class CategorySignal:
 def _categories(run: Run, rows: RetrievalQuerySet, policy: Policy) -> list[dict[str, Any]]:
     rules = _rules_remediated(run)
     credit = credit_sql(policy)
-    known = ~unanswered_q(policy.chain)
+    known = known_q(policy)
     found = rows.values("category").annotate(
         **tally_aggregates(policy),
         known_total=Sum(exact(credit), filter=known),

@@ -24,9 +24,22 @@ class Reason(models.TextChoices):
     TOO_LONG = "too_long", "the script or the tip is longer than a judge can be asked about"
     JUDGE_UNAVAILABLE = "judge_unavailable", "the judge server could not be reached"
     JUDGE_ERROR = "judge_error", "the judge answered something that is no verdict"
+    NOT_APPLICABLE = "not_applicable", "the tip is about something that the attempt is not about"
+    UNCLEAR = "unclear", "the judge cannot tell from the script"
+    QUOTE_UNVERIFIED = "quote_unverified", "the judge's quotes are not in the script"
     EMBEDDING_ERROR = "embedding_error", "the text could not be embedded"
     TRACE_ERROR = "trace_error", "the script could not be traced"
     TRACE_ABSTAINED = "trace_abstained", "the tip names nothing that a script could be checked for"
+
+
+class JudgeLabel(models.TextChoices):
+    """What a judge may say; ``tip_followed_llm`` is derived of it: yes, no, no, NULL, NULL."""
+
+    FOLLOWED = "followed", "the script did what the tip says"
+    CONTRADICTED = "contradicted", "the script did the opposite"
+    NOT_FOLLOWED = "not_followed", "the script did not do it"
+    NOT_APPLICABLE = "not_applicable", "the tip is about something else"
+    UNCLEAR = "unclear", "cannot be told, or not proved by a quote"
 
 
 STRUCTURAL = (
@@ -46,6 +59,9 @@ UNANSWERED = (
 )
 """No answer came out, and nothing in the run forbids one: what ``rescore --failed-only`` asks again.
 An abstention of the trace is an answer."""
+
+ABSTAINED = (Reason.NOT_APPLICABLE, Reason.UNCLEAR, Reason.QUOTE_UNVERIFIED)
+"""The judge has answered, with a label that is neither yes nor no; it is not asked again for that."""
 
 OUTCOME_REASONS = (Reason.NO_OUTCOME,)
 """What may stand beside an attempt without an outcome: the other codes are about signals."""

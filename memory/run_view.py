@@ -43,7 +43,7 @@ ATTEMPT_FIELDS: Final = (
 )  # fmt: skip
 UNREAD: Final = ("script", "narrative", "evaluator_raw", "extra")
 SIGNAL_FIELDS: Final = (
-    "tip_followed_llm", "llm_source", "llm_reason", "llm_tries",
+    "tip_followed_llm", "llm_label", "llm_source", "llm_reason", "llm_tries", "llm_redacted",
     "tip_followed_emb", "tip_followed_emb_max_chunk", "tip_followed_emb_truncated", "emb_source",
     "emb_reason",
     "tip_followed_trace", "tip_followed_trace_verdict", "tip_followed_trace_evidence",

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from django.apps import AppConfig
+
+from memory.run_sections import register_section
+
+if TYPE_CHECKING:
+    from memory.models import Run
+    from memory.run_sections import Section
 
 
 class ScoringConfig(AppConfig):
@@ -11,3 +19,14 @@ class ScoringConfig(AppConfig):
     name = "scoring"
     verbose_name = "Scoring"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Have ``show_run`` say what judging a run has cost."""
+        register_section("judge", _judge_section)
+
+
+def _judge_section(run: Run) -> Section:
+    # models are not loaded yet when this module is
+    from scoring.judge.accounting_text import section
+
+    return section(run)

@@ -27,7 +27,7 @@ from memory.reasons import Reason
 from scoring.models import ScoreBatch, Signal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from django.db.models import QuerySet
 
@@ -40,9 +40,13 @@ HEADER_LIMIT: Final = 200
 """Header tasks of one chord; every header message carries a copy of the body (celery#3324)."""
 
 ROWS_PER_BATCH: Final = {Signal.JUDGE: 1, Signal.EMBED: 256, Signal.TRACE: 500}
-"""Aimed at; more when the run is so large that BATCHES_AT_MOST would be exceeded."""
+"""Aimed at; more when the run is so large that BATCHES_AT_MOST would be exceeded. The judge's batches
+end where an attempt ends."""
 
 BATCHES_AT_MOST: Final = {Signal.JUDGE: 140, Signal.EMBED: 30, Signal.TRACE: 30}
+
+TAPER: Final = 0.6
+"""The judge's next batch holds 1 / (TAPER x batches left) of what remains; 1 would make them even."""
 
 FAILED_REASON: Final = {
     Signal.JUDGE: Reason.JUDGE_ERROR,
@@ -100,20 +104,53 @@ def plan(run: Run, signals: tuple[Signal, ...]) -> list[ScoreBatch]:
 
 
 def _slices(run: Run, signal: Signal) -> Iterator[ScoreBatch]:
-    ids = list(pending(signal, run.pk).values_list("pk", flat=True))
-    size = max(ROWS_PER_BATCH[signal], ceil(len(ids) / BATCHES_AT_MOST[signal]))
-    for number, start in enumerate(range(0, len(ids), size), start=1):
-        part = ids[start : start + size]
+    rows = list(pending(signal, run.pk).values_list("pk", "attempt_id"))
+    cut = _at_attempts(rows) if signal is Signal.JUDGE else _even(rows, signal)
+    for number, (first_id, last_id) in enumerate(cut, start=1):
         yield ScoreBatch(
             run=run,
             round=run.scoring_round,
             signal=signal,
             number=number,
-            first_id=part[0],
-            last_id=part[-1],
+            first_id=first_id,
+            last_id=last_id,
             sent_at=Now(),
             changed_at=Now(),
         )
+
+
+def _even(rows: Sequence[tuple[int, int]], signal: Signal) -> Iterator[tuple[int, int]]:
+    """Cut (row, attempt) into ranges of one size: first and last row of each."""
+    size = max(ROWS_PER_BATCH[signal], ceil(len(rows) / BATCHES_AT_MOST[signal]))
+    for start in range(0, len(rows), size):
+        part = rows[start : start + size]
+        yield part[0][0], part[-1][0]
+
+
+def _at_attempts(rows: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Cut (row, attempt) where no attempt is torn apart, into ranges that grow smaller.
+
+    The tips of an attempt are asked about together. Ingest writes an attempt's rows in one stretch;
+    where two attempts are interleaved all the same, both stay in one range. The last ranges are the
+    smallest, so that no worker has a long one left when the others have none.
+    """
+    last_of = {attempt: row for row, attempt in rows}
+    left = BATCHES_AT_MOST[Signal.JUDGE]
+    size = _tapered(len(rows), left)
+    start = open_until = 0
+    for at, (row, attempt) in enumerate(rows):
+        open_until = max(open_until, last_of[attempt])
+        if at + 1 - start >= size and open_until <= row:
+            yield rows[start][0], row
+            start, left = at + 1, left - 1
+            size = _tapered(len(rows) - start, left)
+    if start < len(rows):
+        yield rows[start][0], rows[-1][0]
+
+
+def _tapered(rows: int, left: int) -> int:
+    """Rows of the next of *left* ranges: more than its share, so that less remains for the later ones."""
+    return max(ROWS_PER_BATCH[Signal.JUDGE], ceil(rows / max(1.0, left * TAPER)))
 
 
 def claim(batch_id: int) -> Lease | None:

@@ -1,9 +1,9 @@
-"""Work units of scoring, what judges answered, and cached text vectors.
+"""Work units of scoring, what judges answered, cached text vectors, and what signals are worth.
 
 Guarantees: a batch is worked on by one holder at a time (lease), is tried a bounded number of times,
 and always ends in DONE or FAILED; a judgement is appended, never edited; a text is embedded once per
-encoder. Does not guarantee at most one judge call per row: a worker killed between the call
-and the commit pays twice.
+encoder; a calibration is appended too. Does not guarantee at most one judge call per row: a worker
+killed between the call and the commit pays twice.
 
 Shaped by: an all-or-nothing write at the end of a nineteen-minute pass, lost to one stray brace.
 """
@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 from django.db import models
 from django.db.models import Q
 
-from memory.models.checks import known
-from memory.reasons import Reason
+from memory.models.checks import known, label_agrees
+from memory.reasons import JudgeLabel, Reason
 
 
 class Signal(models.TextChoices):
@@ -101,24 +101,55 @@ class ScoreBatch(models.Model):
 
 
 class Judgement(models.Model):
-    """One answer (or failure) of a judge about one retrieval, with all that it takes to audit it."""
+    """What one judge said (or failed to say) about one retrieval, with all that it takes to audit it.
+
+    Appended, never edited: a later verdict of a stronger judge names the one that it supersedes.
+    What the call cost stands in `call`, which several judgements may share; a verdict from the
+    cache has none, and neither has a question that could not be asked.
+    """
 
     retrieval = models.ForeignKey("memory.Retrieval", models.PROTECT, related_name="judgements")
+    call = models.ForeignKey(
+        "scoring.JudgeCall", models.PROTECT, related_name="judgements", null=True, blank=True
+    )
+    supersedes = models.OneToOneField(
+        "self", models.PROTECT, related_name="superseded_by", null=True, blank=True
+    )
+    label = models.CharField(max_length=20, blank=True, choices=JudgeLabel)
+    said = models.CharField(
+        max_length=20, blank=True, help_text="the label before its quotes were verified"
+    )
     followed = models.BooleanField(null=True, blank=True)
     reasoning = models.TextField(blank=True)
-    reason = models.CharField(max_length=20, blank=True, help_text="why there is no verdict")
+    evidence = models.JSONField(
+        default=list, blank=True, help_text="a line per claim, and where its quote was found"
+    )
+    reason = models.CharField(max_length=20, blank=True, help_text="why there is no yes or no")
     error = models.CharField(max_length=500, blank=True)
     requested_model = models.CharField(max_length=200)
     served_model = models.CharField(max_length=200, blank=True)
     system_fingerprint = models.CharField(max_length=200, blank=True)
+    prompt_id = models.CharField(max_length=64, blank=True)
+    prompt_version = models.PositiveIntegerField(null=True, blank=True)
     prompt_sha256 = models.CharField(max_length=64)
+    prompt_skill = models.CharField(max_length=64, blank=True, help_text="folder of the prompt")
+    cross_skill = models.BooleanField(
+        default=False, help_text="the tip belongs to another skill than its run, whose prompt it is"
+    )
     tier = models.CharField(max_length=20, default="default")
-    prompt_tokens = models.PositiveIntegerField(null=True, blank=True)
-    completion_tokens = models.PositiveIntegerField(null=True, blank=True)
-    latency_s = models.FloatField(null=True, blank=True)
-    http_tries = models.PositiveSmallIntegerField(default=0)
-    raw_reply = models.TextField(blank=True, help_text="capped")
-    evidence = models.JSONField(default=list, blank=True, help_text="spans of the script quoted")
+    stakes = models.JSONField(
+        default=list, blank=True, help_text="why the stronger judge was asked"
+    )
+    position = models.PositiveSmallIntegerField(
+        null=True, blank=True, help_text="place among the tips of the call, from 1"
+    )
+    cached = models.BooleanField(default=False)
+    request_key = models.CharField(
+        max_length=64, blank=True, help_text="sha256 of the canonical request; key of the cache"
+    )
+    redactions = models.JSONField(
+        default=dict, blank=True, help_text="secrets taken out before sending, per text and kind"
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -132,10 +163,122 @@ class Judgement(models.Model):
             models.CheckConstraint(
                 condition=known("reason", Reason.values), name="judgement_reason_known"
             ),
+            models.CheckConstraint(
+                condition=label_agrees(label="label", followed="followed", reason="reason"),
+                name="judgement_label_agrees",
+            ),
+            # a hit costs nothing: what it cost stands with the judgement that was cached
+            models.CheckConstraint(
+                condition=Q(cached=False) | Q(call__isnull=True) & ~Q(request_key=""),
+                name="judgement_cached_has_no_call",
+            ),
         ]
 
     def __str__(self) -> str:
         return f"judgement {self.pk} of retrieval {self.retrieval_id}"
+
+
+class JudgeCall(models.Model):
+    """One question put to a judge server, about one tip or several, and what it cost. Appended."""
+
+    run = models.ForeignKey("memory.Run", models.PROTECT, related_name="judge_calls")
+    tier = models.CharField(max_length=20, default="default")
+    requested_model = models.CharField(max_length=200)
+    served_model = models.CharField(max_length=200, blank=True)
+    system_fingerprint = models.CharField(max_length=200, blank=True)
+    prompt_sha256 = models.CharField(max_length=64)
+    tips = models.PositiveSmallIntegerField(help_text="tips asked about, at least 1")
+    again = models.BooleanField(default=False, help_text="asked a second time within one step")
+    http_tries = models.PositiveSmallIntegerField(help_text="requests sent")
+    seconds = models.FloatField(help_text="from the first request to the end, pauses included")
+    latency_s = models.FloatField(null=True, blank=True, help_text="of the request that answered")
+    prompt_tokens = models.PositiveIntegerField(null=True, blank=True)
+    cached_tokens = models.PositiveIntegerField(
+        null=True, blank=True, help_text="those of the prompt that the server had in its cache"
+    )
+    completion_tokens = models.PositiveIntegerField(null=True, blank=True)
+    reasoning_tokens = models.PositiveIntegerField(null=True, blank=True)
+    error_class = models.CharField(max_length=60, blank=True, help_text="empty: the reply was read")
+    error = models.CharField(max_length=500, blank=True)
+    raw_reply = models.TextField(blank=True, help_text="capped")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ("id",)
+        indexes: ClassVar[list[Any]] = [
+            # a new process asks which fingerprint the model had last
+            models.Index(fields=["requested_model", "-id"], name="judge_call_latest"),
+        ]
+
+    def __str__(self) -> str:
+        return f"call {self.pk} to {self.requested_model}"
+
+
+class VerdictCache(models.Model):
+    """A verdict that holds: its label says something, and its quotes were found. Written once."""
+
+    key = models.CharField(max_length=64, primary_key=True, help_text="sha256, see judge/cache.py")
+    label = models.CharField(max_length=20, choices=JudgeLabel)
+    said = models.CharField(max_length=20)
+    reasoning = models.TextField(blank=True)
+    evidence = models.JSONField(default=list)
+    requested_model = models.CharField(max_length=200)
+    served_model = models.CharField(max_length=200, blank=True)
+    system_fingerprint = models.CharField(max_length=200, blank=True)
+    prompt_sha256 = models.CharField(max_length=64)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints: ClassVar[list[Any]] = [
+            # an answer that proves nothing is asked for anew
+            models.CheckConstraint(
+                condition=Q(
+                    label__in=["followed", "contradicted", "not_followed", "not_applicable"]
+                ),
+                name="verdict_cache_holds_good_ones",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"cached verdict {self.key[:12]}"
+
+
+class JudgePause(models.Model):
+    """A time in which a judge is not asked. At most one per tier is not cleared.
+
+    When `until` is over, one worker may try: a failure prolongs the pause, an answer clears it.
+    """
+
+    tier = models.CharField(max_length=20, default="default")
+    since = models.DateTimeField()
+    until = models.DateTimeField(help_text="nobody asks before; then one worker does")
+    cause = models.CharField(max_length=500)
+    error_class = models.CharField(max_length=60)
+    failures = models.PositiveIntegerField(default=1, help_text="calls that failed into this pause")
+    cleared_at = models.DateTimeField(null=True, blank=True)
+    cleared_by = models.CharField(max_length=150, blank=True)
+
+    class Meta:
+        ordering = ("-id",)
+        constraints: ClassVar[list[Any]] = [
+            # eight threads meet the same 401: one row, one line in the log
+            models.UniqueConstraint(
+                fields=["tier"], condition=Q(cleared_at__isnull=True), name="judge_pause_open_once"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"pause {self.pk} of judge {self.tier}"
+
+
+class EscalationBudget(models.Model):
+    """How many verdicts of a run were put to the stronger judge; counted before it is asked."""
+
+    run = models.OneToOneField("memory.Run", models.PROTECT, primary_key=True)
+    spent = models.PositiveIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return f"{self.spent} escalations of run {self.run_id}"
 
 
 class TextEmbedding(models.Model):
@@ -159,3 +302,48 @@ class TextEmbedding(models.Model):
 
     def __str__(self) -> str:
         return f"embedding of {self.text_sha256[:12]}"
+
+
+class Calibration(models.Model):
+    """How well one signal answered labelled pairs, and the coefficients that were fitted to them.
+
+    A judge is calibrated when a row holds its model and its prompt's sha256: both, because a
+    changed prompt is another judge.
+    """
+
+    class Labels(models.TextChoices):
+        """Who labelled."""
+
+        PAIRS = "pairs", "a file of labelled pairs"
+        HUMAN = "human", "reviews in the database"
+
+    signal = models.CharField(max_length=20, help_text="trace, embedding, judge or combined")
+    model = models.CharField(max_length=200, blank=True, help_text="judge model, as requested")
+    prompt_sha256 = models.CharField(max_length=64, blank=True)
+    version = models.CharField(max_length=64, help_text="of the signal's rules or numbers")
+    labels = models.CharField(max_length=10, choices=Labels)
+    pairs_sha256 = models.CharField(max_length=64, help_text="of the labels that were compared")
+    n = models.PositiveIntegerField(help_text="labelled pairs")
+    decided = models.PositiveIntegerField(help_text="those that the signal answered")
+    report = models.JSONField()
+    coefficients = models.JSONField(null=True, blank=True, help_text="combined: the fit")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ("id",)
+        constraints: ClassVar[list[Any]] = [
+            models.CheckConstraint(
+                condition=~Q(signal="judge") | ~Q(model="") & ~Q(prompt_sha256=""),
+                name="calibration_judge_is_named",
+            ),
+            models.CheckConstraint(
+                condition=Q(decided__lte=models.F("n")), name="calibration_decided_of_n"
+            ),
+        ]
+        indexes: ClassVar[list[Any]] = [
+            # "is this judge calibrated?", asked wherever a verdict is shown
+            models.Index(fields=["signal", "model", "prompt_sha256"], name="calibration_of_judge"),
+        ]
+
+    def __str__(self) -> str:
+        return f"calibration {self.pk} of {self.signal}"

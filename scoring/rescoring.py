@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 UNTOUCHED: Final[dict[Signal, dict[str, Any]]] = {
     Signal.JUDGE: {
         "tip_followed_llm": None,
+        "llm_label": "",
+        "llm_redacted": False,
         "llm_source": "",
         "llm_reason": "",
         "llm_tries": 0,

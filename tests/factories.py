@@ -126,6 +126,8 @@ def make_retrieval(
     if not shown:
         values |= dict.fromkeys(("llm_reason", "emb_reason", "trace_reason"), Reason.NOT_SHOWN)
     values |= signal_fields(llm=llm, emb=emb, trace=trace, review=review)
+    if fields.get("llm_label") in {"unclear", "not_applicable"}:
+        values |= {"llm_reason": fields["llm_label"], "llm_source": "judge-a@0"}
     return Retrieval.objects.create(run=attempt.run, attempt=attempt, tip=tip, **(values | fields))
 
 

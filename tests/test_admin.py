@@ -18,7 +18,7 @@ from django.urls import reverse
 from contextgraph.models import IncomingDocument, RejectedMessage
 from memory.admin_base import ReadOnlyAdmin
 from memory.models import Attempt, DreamPass, Retrieval, Run, Tip
-from scoring.models import Judgement, ScoreBatch
+from scoring.models import JudgeCall, Judgement, JudgePause, ScoreBatch
 from tests.factories import (
     MOMENT,
     make_attempt,
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.django_db
 
 MODELS = (
-    Attempt, DreamPass, IncomingDocument, Judgement, RejectedMessage, Retrieval, Run, ScoreBatch, Tip,
+    Attempt, DreamPass, IncomingDocument, JudgeCall, Judgement, JudgePause, RejectedMessage, Retrieval,
+    Run, ScoreBatch, Tip,
 )  # fmt: skip
 HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(2)>\u202e\x1b[2J'
 
@@ -63,10 +64,17 @@ def make_world(text: str, number: int) -> dict[type[Model], Model]:
         attempt=attempt, tip=tip, trace="violated",
         tip_followed_trace_evidence=[{"text": text, "line": 1}],
     )  # fmt: skip
-    judgement = Judgement.objects.create(
-        retrieval=row, followed=True, reasoning=text, raw_reply=text, requested_model=text[:200],
-        prompt_sha256="0" * 64,
+    call = JudgeCall.objects.create(
+        run=run, requested_model=text[:200], served_model=text[:200], prompt_sha256="0" * 64, tips=1,
+        http_tries=1, seconds=0.1, raw_reply=text, error=text[:500], error_class=text[:60],
     )  # fmt: skip
+    judgement = Judgement.objects.create(
+        retrieval=row, call=call, followed=True, reasoning=text, requested_model=text[:200],
+        prompt_sha256="0" * 64, evidence=[{"quote": text}],
+    )  # fmt: skip
+    pause = JudgePause.objects.create(
+        since=MOMENT, until=MOMENT, cleared_at=MOMENT, cause=text[:500], error_class=text[:60]
+    )
     batch = ScoreBatch.objects.create(
         run=run, round=1, signal="judge", number=1, first_id=1, last_id=2, changed_at=MOMENT
     )
@@ -75,7 +83,9 @@ def make_world(text: str, number: int) -> dict[type[Model], Model]:
     )
     rejected = make_rejected(detail=text, headers={"x": text}, body=text.encode())
     dreamt = make_dream_pass(run=run, summary={"note": text})
-    rows = (run, attempt, tip, row, judgement, batch, document, rejected, dreamt)
+    rows = (
+        run, attempt, tip, row, call, judgement, pause, batch, document, rejected, dreamt,
+    )  # fmt: skip
     return {type(one): one for one in rows}
 
 

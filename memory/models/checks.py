@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from django.db.models import Q
 
+from memory.reasons import JudgeLabel, Reason
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -30,4 +32,34 @@ def finite(field: str) -> Q:
     """A CHECK condition: NULL or a number that is neither NaN nor infinite."""
     return Q(**{f"{field}__isnull": True}) | Q(
         **{f"{field}__gt": float("-inf"), f"{field}__lt": float("inf")}
+    )
+
+
+def label_agrees(*, label: str, followed: str, reason: str) -> Q:
+    """A CHECK condition: the judge's label is empty, or says the same as the boolean and the reason.
+
+    The arguments name the three columns. A label that is neither yes nor no leaves the boolean NULL
+    and has its reason code beside it.
+    """
+    known = Q(**{f"{followed}__isnull": False})  # a CHECK that comes out NULL passes
+    no = [JudgeLabel.CONTRADICTED.value, JudgeLabel.NOT_FOLLOWED.value]
+    unclear = [Reason.UNCLEAR.value, Reason.QUOTE_UNVERIFIED.value]
+    return (
+        Q(**{label: ""})
+        | known & Q(**{label: JudgeLabel.FOLLOWED.value, followed: True})
+        | known & Q(**{f"{label}__in": no, followed: False})
+        | Q(
+            **{
+                label: JudgeLabel.NOT_APPLICABLE.value,
+                f"{followed}__isnull": True,
+                reason: Reason.NOT_APPLICABLE.value,
+            }
+        )
+        | Q(
+            **{
+                label: JudgeLabel.UNCLEAR.value,
+                f"{followed}__isnull": True,
+                f"{reason}__in": unclear,
+            }
+        )
     )

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 from django.db import models
 from django.db.models import Q
 
-from memory.models.checks import GRADE_MAX, GRADE_MIN, finite, known, within
+from memory.models.checks import GRADE_MAX, GRADE_MIN, finite, known, label_agrees, within
 from memory.models.runs import Attempt, Run, Tip
 from memory.querysets import RetrievalQuerySet
-from memory.reasons import TRACE_VERDICTS, Reason
+from memory.reasons import TRACE_VERDICTS, JudgeLabel, Reason
 
 
 class Retrieval(models.Model):
@@ -57,9 +57,24 @@ class Retrieval(models.Model):
     tip_followed_trace_version = models.CharField(max_length=40, blank=True)
     tip_followed_review = models.BooleanField(null=True, blank=True)
     tip_followed_review_by = models.CharField(max_length=150, blank=True)
+    tip_followed_p = models.FloatField(
+        null=True, blank=True, help_text="p(followed) from all machine signals, [0, 1]"
+    )
+    tip_followed_p_version = models.CharField(
+        max_length=40, blank=True, help_text="of the coefficients that gave it"
+    )
 
     llm_source = models.CharField(
         max_length=200, blank=True, help_text="judge model @ prompt sha256"
+    )
+    llm_label = models.CharField(
+        max_length=20,
+        blank=True,
+        choices=JudgeLabel,
+        help_text="the judge's label, of which the boolean is derived",
+    )
+    llm_redacted = models.BooleanField(
+        default=False, help_text="secrets were taken out before the judge saw it"
     )
     llm_reason = models.CharField(max_length=20, blank=True)
     llm_tries = models.PositiveSmallIntegerField(default=0)
@@ -131,6 +146,26 @@ class Retrieval(models.Model):
             models.CheckConstraint(
                 condition=Q(tip_followed_review__isnull=True) | ~Q(tip_followed_review_by=""),
                 name="retrieval_review_has_author",
+            ),
+            models.CheckConstraint(
+                condition=within("tip_followed_p", 0.0, 1.0), name="retrieval_p_range"
+            ),
+            # a probability without its coefficients' version cannot be audited or recomputed
+            models.CheckConstraint(
+                condition=Q(tip_followed_p__isnull=True)
+                | Q(shown=True) & ~Q(tip_followed_p_version=""),
+                name="retrieval_p_has_version",
+            ),
+            # the label is what the judge said; the boolean and the reason are derived of it
+            models.CheckConstraint(
+                condition=label_agrees(
+                    label="llm_label", followed="tip_followed_llm", reason="llm_reason"
+                ),
+                name="retrieval_label_agrees",
+            ),
+            models.CheckConstraint(
+                condition=Q(llm_label="") | Q(shown=True) & ~Q(llm_source=""),
+                name="retrieval_label_has_source",
             ),
             models.CheckConstraint(
                 condition=known("llm_reason", Reason.values)

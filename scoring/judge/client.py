@@ -1,10 +1,12 @@
 """HTTP to the judge: any server that speaks OpenAI's ``/v1/chat/completions`` (vLLM first).
 
 One call of `JudgeClient.ask` returns the text of one finished choice, or raises a `JudgeError`
-(the tree is drawn in ``scoring.judge.errors``). This is the only retry layer: bounded by tries
-and by one deadline a call, full jitter on top of what ``Retry-After`` asks for. Whether the text
-is a verdict is the business of ``scoring.judge.verdict``; how many calls run at once, and when a
-failed question is asked again, that of the caller. Keys, requests and replies are never logged.
+(the tree is drawn in ``scoring.judge.errors``, the statuses in ``scoring.judge.statuses``). This is
+the only retry layer: bounded by the call's budget (tries, seconds, tokens), full jitter on top of
+what ``Retry-After`` asks for. Whether the text is a verdict is the business of
+``scoring.judge.verdict``; how many calls run at once, whether anything is asked after an error that
+pauses, and when a question is put again, that of the caller. Keys, requests and replies are never
+logged.
 
 Shaped by retry layers stacked on each other (4 x 4 calls for one question), by instant retries
 that tripled a gateway's 429s, and by calls that hung for ten minutes on a default timeout.
@@ -24,24 +26,23 @@ from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Final, Self
-from urllib.parse import urlsplit
 
 import requests
 import requests.auth
 import urllib3.exceptions
 from tenacity import RetryCallState, Retrying, retry_if_exception
 
+from scoring.judge.config import CallBudget, JudgeConfig
+from scoring.judge.decoding import storable
 from scoring.judge.errors import (
-    MEND_OF,
     JudgeError,
     JudgeMisconfigured,
     JudgeTimeout,
     JudgeUnreachable,
     ReplyTooLarge,
-    error_class,
 )
 from scoring.judge.reply import JudgeReply, json_object, read_reply, text_of
-from scoring.judge.verdict import storable
+from scoring.judge.statuses import row_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -49,8 +50,11 @@ if TYPE_CHECKING:
 
     from pydantic import SecretStr
 
+__all__ = ["CallBudget", "JudgeClient", "JudgeConfig", "JudgeProbe"]
+
 MAX_BODY_BYTES: Final = 1_048_576
 """Bytes of a reply that are read at most; a verdict needs about a thousand."""
+MAX_ERROR_BYTES: Final = 65_536
 MAX_PROVIDER_CHARS: Final = 500
 MAX_RETRY_AFTER_S: Final = 86_400.0
 """A server may send us away for a day; for longer, it is an operator's business."""
@@ -58,51 +62,6 @@ BACKOFF_BASE_S: Final = 0.5
 BACKOFF_CAP_S: Final = 20.0
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class JudgeConfig:
-    """Where the judge is and how long we wait. Raises ValueError on what can never work.
-
-    ``base_url`` is taken with or without ``/v1``. Times are seconds: ``connect_timeout_s`` and
-    ``read_timeout_s`` (silence between two pieces of a reply) per request, ``deadline_s`` over
-    one call with all its tries and pauses. A body that trickles in is cut at the deadline, or at
-    most one silence of ``read_timeout_s`` after it; headers that trickle in are not cut.
-    """
-
-    base_url: str
-    model: str
-    api_key: SecretStr | None = None
-    connect_timeout_s: float = 5.0
-    read_timeout_s: float = 60.0
-    deadline_s: float = 120.0
-    max_tries: int = 4
-    max_tokens: int = 256
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        parts = urlsplit(self.base_url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ValueError("base_url must look like http://host:port or http://host:port/v1")
-        if parts.username or parts.password or parts.query or parts.fragment:
-            raise ValueError("base_url must hold no user, password or query; use api_key")
-        if not self.model.strip():
-            raise ValueError("model is empty: name the model that the server serves")
-        if self.api_key is not None:
-            key = self.api_key.get_secret_value()
-            if not key or not key.isascii() or not key.isprintable() or " " in key:
-                raise ValueError("api_key must be printable ASCII without blanks or line ends")
-        times = (self.connect_timeout_s, self.read_timeout_s, self.deadline_s)
-        if min(times) <= 0 or min(self.max_tries, self.max_tokens) < 1:
-            raise ValueError("timeouts must be above 0, max_tries and max_tokens at least 1")
-
-    @property
-    def api_root(self) -> str:
-        """The address that ``/chat/completions`` and ``/models`` are appended to."""
-        root = self.base_url.rstrip("/").removesuffix("/chat/completions")
-        segments = urlsplit(root).path.split("/")
-        versioned = any(part[:1] == "v" and part[1:2].isdigit() for part in segments)
-        return root if versioned else f"{root}/v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,18 +142,21 @@ class JudgeClient:
         messages: Sequence[Mapping[str, object]],
         *,
         schema: Mapping[str, object],
-        schema_name: str = "verdict",
+        schema_name: str = "verdicts",
+        budget: CallBudget | None = None,
     ) -> JudgeReply:
         """Send one question and return the text of its answer; raises a `JudgeError`.
 
-        The error carries ``tries`` and, where the server gave one, ``retry_after_s``.
+        ``budget`` is that of the configuration unless given. The error carries ``tries`` and, where
+        the server gave one, ``retry_after_s``.
         """
-        payload = self._payload(messages, schema, schema_name)
-        deadline_at = self._clock() + self.config.deadline_s
+        budget = budget or self.config.budget
+        payload = self._payload(messages, schema, schema_name, budget.max_tokens)
+        deadline_at = self._clock() + budget.deadline_s
 
         def give_up(state: RetryCallState) -> bool:
             too_late = self._clock() + state.upcoming_sleep >= deadline_at
-            return state.attempt_number >= self.config.max_tries or too_late
+            return state.attempt_number >= budget.tries or too_late
 
         sent = 0
         try:
@@ -210,7 +172,7 @@ class JudgeClient:
                     sent += 1
                     answer = self._exchange("POST", "/chat/completions", payload, deadline_at)
                     return read_reply(
-                        self._object(answer),
+                        self._object(answer, sent=payload),
                         raw=self._shown(answer.body),
                         requested_model=self.config.model,
                         latency_s=answer.seconds,
@@ -243,14 +205,16 @@ class JudgeClient:
         )
 
     def _payload(
-        self, messages: Sequence[Mapping[str, object]], schema: Mapping[str, object], name: str
+        self,
+        messages: Sequence[Mapping[str, object]],
+        schema: Mapping[str, object],
+        name: str,
+        max_tokens: int,
     ) -> bytes:
         request = {
             "model": self.config.model,
             "messages": [dict(message) for message in messages],
-            "temperature": 0,
-            "max_tokens": self.config.max_tokens,
-            "seed": self.config.seed,
+            **self.config.sampling(max_tokens),
             "response_format": {
                 "type": "json_schema",
                 "json_schema": {"name": name, "schema": dict(schema), "strict": True},
@@ -309,16 +273,18 @@ class JudgeClient:
                 raise JudgeTimeout("the reply was not whole when the deadline of the call passed")
         return bytes(body)
 
-    def _object(self, answer: _Answer) -> dict[str, object]:
+    def _object(self, answer: _Answer, *, sent: bytes | None = None) -> dict[str, object]:
         """Return the JSON object of a 200, or raise what the status or the body means."""
         if answer.status == 200:
             return json_object(answer.body)
-        raise error_class(answer.status)(
+        said = self._shown(answer.body[:MAX_ERROR_BYTES])
+        row = row_of(answer.status, body=said, sent=(sent or b"").decode("ascii"))
+        raise row.error(
             f"the judge server answered {answer.status}",
-            mend=MEND_OF.get(answer.status, ""),
+            mend=row.mend,
             status=answer.status,
             retry_after_s=self._retry_after(answer.retry_after),
-            provider_text=self._shown(answer.body)[:MAX_PROVIDER_CHARS],
+            provider_text=said[:MAX_PROVIDER_CHARS],
         )
 
     def _shown(self, body: bytes) -> str:

@@ -1,33 +1,36 @@
 """Everything that can stand between a question to the judge and a usable verdict::
 
-    JudgeError                       reason           retryable
+    JudgeError                       reason           retryable  pauses
     +-- JudgeUnavailable             judge_unavailable
-    |   +-- JudgeUnreachable         .                yes   refused, reset, cut off, no such host
-    |   +-- JudgeTimeout             .                yes   connect, read, or the call's deadline
-    |   +-- JudgeOverloaded          .                yes   429, 503, 529
-    |   +-- JudgeServerFault         .                yes   408, 425, any other 5xx
-    |   +-- JudgeMisconfigured       .                no    401 402 403 404 405 501, 3xx, TLS
-    +-- JudgeRequestRefused          judge_error      no    any other 4xx: this request, for ever
-    +-- JudgeReplyUnusable           judge_error      no    200, but
-    |   +-- ReplyTooLarge                                   more bytes than we read
-    |   +-- ReplyNotJson                                    not a JSON object
-    |   +-- ReplyWrongShape                                 not one finished choice with text
-    |   +-- ReplyEmpty                                      no choice, content null or blank
-    |   +-- ReplyTruncated                                  finish_reason "length"
-    +-- VerdictError                 judge_error      no    see scoring.judge.verdict
-    +-- QuestionRefused              of each class    no    see scoring.judge.prompt
+    |   +-- JudgeUnreachable         .                yes   .    refused, reset, no such host
+    |   +-- JudgeTimeout             .                yes   .    connect, read, the call's deadline
+    |   +-- JudgeOverloaded          .                yes   .    429, 503, 529
+    |   +-- JudgeServerFault         .                yes   .    408, 425, any other 5xx
+    |   +-- JudgeMisconfigured       .                no    yes  401 403 404 405 501, 3xx, TLS
+    |   +-- JudgeQuotaExhausted      .                no    yes  402; 400, 403, 429 that speak of money
+    +-- JudgeRequestRefused          judge_error      no    .    any other 4xx: this request, for ever
+    |   +-- JudgeContextExceeded                      .     .    the prompt is longer than the context
+    +-- JudgeReplyUnusable           judge_error      no    .    200, but (asked again once)
+    |   +-- ReplyTooLarge                                        more bytes than we read
+    |   +-- ReplyNotJson                                         not a JSON object
+    |   +-- ReplyWrongShape                                      not one finished choice with text
+    |   +-- ReplyEmpty                                           no choice, content null or blank
+    |   |   +-- ReplyReasoningOnly                               all text is in the reasoning field
+    |   +-- ReplyTruncated                                       finish_reason "length"
+    |       +-- ReplyThinkingOnly                                thinking ate the whole budget
+    +-- VerdictError                 judge_error      no    .    see below (asked again once)
+    +-- QuestionRefused              of each class    no    .    see scoring.judge.prompt
 
-``reason`` is the code to store on the row that stays without a label; ``retryable`` says whether
-the same call may ask again. No message holds a key or judged text. Shaped by 401s that were
-recorded as malformed verdicts, and by cut replies taken for bad models (ADR-0006).
+Which status means which class is the table in ``scoring.judge.statuses``. ``reason`` is the code to
+store on the row that stays without a label; ``retryable`` says whether the same call may ask again,
+``pauses`` whether nothing should be asked before an operator has acted, ``worth_reasking`` whether
+the same question may be put once more. No message holds a key or judged text. Shaped by 401s that
+were recorded as malformed verdicts, and by cut replies taken for bad models (ADR-0006).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import ClassVar
 
 
 class JudgeError(Exception):
@@ -41,6 +44,8 @@ class JudgeError(Exception):
 
     reason: ClassVar[str] = "judge_error"
     retryable: ClassVar[bool] = False
+    pauses: ClassVar[bool] = False
+    worth_reasking: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -91,13 +96,27 @@ class JudgeServerFault(JudgeUnavailable):
 class JudgeMisconfigured(JudgeUnavailable):
     """Address, key, model name or certificate is wrong: an operator must act first."""
 
+    pauses: ClassVar[bool] = True
+
+
+class JudgeQuotaExhausted(JudgeUnavailable):
+    """The account has run out: an operator must act first, whatever status said so."""
+
+    pauses: ClassVar[bool] = True
+
 
 class JudgeRequestRefused(JudgeError):
-    """The server refuses this very request (too long, a field it does not know, ...)."""
+    """The server refuses this very request (a field it does not know, a schema it cannot do, ...)."""
+
+
+class JudgeContextExceeded(JudgeRequestRefused):
+    """The prompt does not fit the model's context: fewer tips a call may, a shorter script would."""
 
 
 class JudgeReplyUnusable(JudgeError):
     """The server answered 200 with something that cannot hold a verdict."""
+
+    worth_reasking: ClassVar[bool] = True
 
 
 class ReplyTooLarge(JudgeReplyUnusable):
@@ -116,27 +135,68 @@ class ReplyEmpty(JudgeReplyUnusable):
     """There is no choice, or its content is null or blank (reasoning is not searched)."""
 
 
+class ReplyReasoningOnly(ReplyEmpty):
+    """The content is null or blank and the text stands in ``reasoning``: the server's reasoning
+    parser does not fit the model. What it holds is not read."""
+
+
 class ReplyTruncated(JudgeReplyUnusable):
     """finish_reason is "length": the text was cut at max_tokens or at the context's end."""
 
 
-_CLASS_OF: Final[Mapping[int, type[JudgeError]]] = {
-    **dict.fromkeys((401, 402, 403, 404, 405, 501), JudgeMisconfigured),
-    **dict.fromkeys((408, 425), JudgeServerFault),
-    **dict.fromkeys((429, 503, 529), JudgeOverloaded),
-}
-MEND_OF: Final[Mapping[int, str]] = {
-    401: "check JUDGE_API_KEY",
-    402: "the account at the judge server has run out",
-    403: "the key may not use this model or address",
-    404: "check JUDGE_MODEL and JUDGE_BASE_URL",
-    405: "JUDGE_BASE_URL is not the root of an OpenAI-compatible API",
-    501: "this server cannot do chat completions with this model",
-}
+class ReplyThinkingOnly(ReplyTruncated):
+    """The token limit was reached before the answer began."""
 
 
-def error_class(status: int) -> type[JudgeError]:
-    """Return the class of an answer whose HTTP status is not 200."""
-    if status < 400:
-        return JudgeMisconfigured  # redirects are not followed: they would carry the key along
-    return _CLASS_OF.get(status, JudgeServerFault if status >= 500 else JudgeRequestRefused)
+class VerdictError(JudgeError):
+    """The reply, or one verdict of it, cannot be used. The class names what is wrong with it."""
+
+    worth_reasking: ClassVar[bool] = True
+
+
+class VerdictNotJson(VerdictError):
+    """The reply, after the permitted stripping, is not JSON."""
+
+
+class VerdictTooLong(VerdictError):
+    """The reply, a list or a text in it is longer than the schema allows."""
+
+
+class VerdictDuplicateKey(VerdictError):
+    """A key stands twice in one object, so that two readers could see two verdicts."""
+
+
+class VerdictNumberInvalid(VerdictError):
+    """NaN, an infinity, or a number too large to be read."""
+
+
+class VerdictNotObject(VerdictError):
+    """JSON, but a list, string, number, boolean or null where an object must be."""
+
+
+class VerdictFieldMissing(VerdictError):
+    """A required field is absent."""
+
+
+class VerdictFieldUnknown(VerdictError):
+    """A field is there that the schema does not have."""
+
+
+class VerdictFieldType(VerdictError):
+    """A field holds another type of JSON value than the schema says."""
+
+
+class VerdictValueUnknown(VerdictError):
+    """``label`` or ``finding`` is none of the words that the schema lists."""
+
+
+class VerdictNoClaims(VerdictError):
+    """The checklist of a tip is empty: a label without a single line that leads to it."""
+
+
+class VerdictContradiction(VerdictError):
+    """The label says something else than the findings that it is to rest on."""
+
+
+class VerdictIdInvalid(VerdictError):
+    """A verdict names no id that was asked about, or one that another verdict names too."""

@@ -12,11 +12,18 @@ JSON, empty lists, thinking that ate the whole budget (ADR-0006).
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from scoring.judge.errors import ReplyEmpty, ReplyNotJson, ReplyTruncated, ReplyWrongShape
-from scoring.judge.verdict import storable
+from scoring.judge.decoding import storable
+from scoring.judge.errors import (
+    ReplyEmpty,
+    ReplyNotJson,
+    ReplyReasoningOnly,
+    ReplyThinkingOnly,
+    ReplyTruncated,
+    ReplyWrongShape,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,18 +36,22 @@ MAX_NAME_CHARS: Final = 200
 class JudgeReply:
     """A finished reply. ``content`` is unread text; ``raw`` is the body, storable and capped.
 
-    Token counts are None when the server does not count. ``latency_s`` is the time of the try
-    that answered; ``tries`` counts the requests that were sent, at least 1.
+    Token counts are None when the server does not count; ``cached_tokens`` are among the prompt's,
+    ``reasoning_tokens`` among the completion's. ``latency_s`` is the time of the try that answered;
+    ``tries`` counts the requests that were sent, at least 1. A reply quotes the script, so its repr
+    leaves its text out.
     """
 
-    content: str
+    content: str = field(repr=False)
     requested_model: str
     served_model: str | None
     system_fingerprint: str | None
     prompt_tokens: int | None
     completion_tokens: int | None
+    cached_tokens: int | None
+    reasoning_tokens: int | None
     latency_s: float
-    raw: str
+    raw: str = field(repr=False)
     status: int
     tries: int
 
@@ -60,8 +71,7 @@ def read_reply(
     body: Mapping[str, object], *, raw: str, requested_model: str, latency_s: float, tries: int
 ) -> JudgeReply:
     """Return the one finished choice of a 200, or raise the `JudgeReplyUnusable` it amounts to."""
-    usage = body.get("usage")
-    counts = usage if isinstance(usage, dict) else {}
+    counts = _part(body, "usage")
     return JudgeReply(
         content=_content(body),
         requested_model=requested_model,
@@ -69,6 +79,8 @@ def read_reply(
         system_fingerprint=text_of(body.get("system_fingerprint")),
         prompt_tokens=_count(counts.get("prompt_tokens")),
         completion_tokens=_count(counts.get("completion_tokens")),
+        cached_tokens=_count(_part(counts, "prompt_tokens_details").get("cached_tokens")),
+        reasoning_tokens=_reasoning_tokens(counts),
         latency_s=latency_s,
         raw=raw[:MAX_RAW_CHARS],
         status=200,
@@ -92,17 +104,52 @@ def _content(body: Mapping[str, object]) -> str:
     if len(choices) > 1 or not isinstance(message, dict):
         raise ReplyWrongShape("the reply is not one choice with one message", status=200)
     finish, content = choice.get("finish_reason"), message.get("content")
+    blank = content is None or (isinstance(content, str) and not content.strip())
     if finish == "length":
-        raise ReplyTruncated(
-            "the reply was cut at its token limit",
-            mend="raise JUDGE_MAX_TOKENS or the context length of the server",
+        raise _cut(body, message, blank=blank)
+    if blank and _reasons(message):
+        raise ReplyReasoningOnly(
+            "the content of the reply is blank, and its text stands in the reasoning field",
+            mend="serve the model with the reasoning parser that fits it, or without thinking",
             status=200,
         )
-    if content is None or (isinstance(content, str) and not content.strip()):
+    if blank:
         raise ReplyEmpty("the content of the reply is null or blank", status=200)
     if finish != "stop" or not isinstance(content, str):
         raise ReplyWrongShape("the reply is not a text that ended by itself", status=200)
     return content
+
+
+def _cut(
+    body: Mapping[str, object], message: Mapping[str, object], *, blank: bool
+) -> ReplyTruncated:
+    """Tell an answer that was cut from one that had not begun: the mend is another one."""
+    if blank and (_reasons(message) or _reasoning_tokens(_part(body, "usage"))):
+        return ReplyThinkingOnly(
+            "thinking took all the tokens of the reply",
+            mend="switch thinking off, or raise JUDGE_MAX_TOKENS",
+            status=200,
+        )
+    return ReplyTruncated(
+        "the reply was cut at its token limit",
+        mend="raise JUDGE_MAX_TOKENS or the context length of the server",
+        status=200,
+    )
+
+
+def _reasons(message: Mapping[str, object]) -> bool:
+    """Whether there is text beside the content, under either of the names that servers use."""
+    said = (message.get("reasoning"), message.get("reasoning_content"))
+    return any(isinstance(text, str) and text.strip() for text in said)
+
+
+def _reasoning_tokens(counts: Mapping[str, object]) -> int | None:
+    return _count(_part(counts, "completion_tokens_details").get("reasoning_tokens"))
+
+
+def _part(body: Mapping[str, object], name: str) -> dict[str, object]:
+    value = body.get(name)
+    return value if isinstance(value, dict) else {}
 
 
 def _count(value: object) -> int | None:

@@ -1,174 +1,281 @@
 """What the judge must answer, and the one way in which an answer is read.
 
-`parse_verdict` is pure: a string goes in, a `Verdict` or a typed `VerdictError` comes out. The
-text must BE the object of `VERDICT_SCHEMA`. Three things are forgiven, because correct servers
-really send them: raw control characters inside strings, one leading closed ``<think>`` block, one
-outer code fence. Nothing is searched for, nothing is repaired, nothing is assumed.
+`parse_reply` is pure: the content of a reply and the ids that were asked about go in; every id comes
+out as a `Verdict`, as missing or as refused with a class, or the whole reply is refused by raising a
+`VerdictError`. No id gets a label that the reply does not state, and a label that its own checklist
+contradicts is refused. No field of a reply can change how the reply is checked.
 
-It does not say whether the verdict is right. Shaped by graders that harvested the first thing
-that looked like JSON (so a judged text holding a verdict won), read a missing field as a pass,
-or destroyed a valid reply by stripping fences before trying it as it is (ADR-0006, ADR-0019).
+It does not say whether a quote is really in the script (`scoring.judge.evidence` does), nor whether
+the verdict is right. Shaped by graders that read a missing field as a pass, matched verdicts to
+items by position, or rated a tip as followed without one line of evidence (ADR-0006, ADR-0019).
 """
 
 from __future__ import annotations
 
-import json
-import math
-import re
 from dataclasses import dataclass
-from typing import Final, NoReturn
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from scoring.judge.errors import JudgeError
+from scoring.judge.decoding import decoded, storable
+from scoring.judge.errors import (
+    VerdictContradiction,
+    VerdictError,
+    VerdictFieldMissing,
+    VerdictFieldType,
+    VerdictFieldUnknown,
+    VerdictIdInvalid,
+    VerdictNoClaims,
+    VerdictNotObject,
+    VerdictTooLong,
+    VerdictValueUnknown,
+)
 
-MAX_REASONING_CHARS: Final = 400
-MAX_CONTENT_CHARS: Final = 65_536
-"""A reply longer than this is a loop, whatever it decodes to."""
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-VERDICT_SCHEMA: Final[dict[str, object]] = {
-    "type": "object",
-    "properties": {
-        "followed": {"type": "boolean"},
-        "reasoning": {"type": "string", "maxLength": MAX_REASONING_CHARS},
-    },
-    "required": ["followed", "reasoning"],
-    "additionalProperties": False,
-}
-"""Sent with every question, and checked again here: servers exist that ignore it silently."""
+__all__ = [
+    "Claim",
+    "Finding",
+    "Label",
+    "Parsed",
+    "Verdict",
+    "VerdictError",
+    "followed_of",
+    "parse_reply",
+    "storable",
+    "verdict_schema",
+]
 
-_BLANK = " \t\r\n"  # JSON's own white space; anything else around the object is a foreign character
-_FENCE = re.compile(r"\A(```|~~~)[ \t]*(?:json)?[ \t]*\r?\n(.*)\n[ \t]*\1\Z", re.DOTALL | re.I)
-_THINK = re.compile(r"\A<think>.*?</think>", re.DOTALL)
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-
-
-class VerdictError(JudgeError):
-    """The reply is not a verdict. The class names what is wrong with it."""
-
-
-class VerdictNotJson(VerdictError):
-    """The reply, after the permitted stripping, is not JSON."""
-
-
-class VerdictTooLong(VerdictError):
-    """The reply or its reasoning is longer than the schema or `MAX_CONTENT_CHARS` allows."""
-
-
-class VerdictDuplicateKey(VerdictError):
-    """A key stands twice in one object, so that two readers could see two verdicts."""
-
-
-class VerdictNumberInvalid(VerdictError):
-    """NaN, an infinity, or a number too large to be read."""
+MAX_CLAIMS: Final = 6
+MAX_ID_CHARS: Final = 32
+MAX_IDS: Final = 64
+"""Tips in one question at most; an attempt retrieves about five."""
+MAX_CHARS: Final = {"claim": 200, "quote": 300, "why": 200, "reasoning": 400}
+"""Code points of each text of a verdict, as ``maxLength`` counts them."""
 
 
-class VerdictNotObject(VerdictError):
-    """JSON, but a list, string, number, boolean or null."""
+class Label(StrEnum):
+    """What the script did about a tip."""
+
+    FOLLOWED = "followed"
+    CONTRADICTED = "contradicted"
+    NOT_FOLLOWED = "not_followed"
+    NOT_APPLICABLE = "not_applicable"
+    UNCLEAR = "unclear"
 
 
-class VerdictFieldMissing(VerdictError):
-    """A required field is absent."""
+class Finding(StrEnum):
+    """What the script did about one claim of a tip."""
+
+    DONE = "done"
+    OPPOSITE = "opposite"
+    ABSENT = "absent"
+    UNCLEAR = "unclear"
 
 
-class VerdictFieldUnknown(VerdictError):
-    """A field is there that the schema does not have."""
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One line of the checklist. ``quote`` is script text as the judge gave it, not yet verified."""
 
-
-class VerdictFieldType(VerdictError):
-    """``followed`` is not a JSON boolean, or ``reasoning`` is not a string."""
+    claim: str
+    finding: Finding
+    quote: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One answer. ``reasoning`` has at most 400 characters and can be stored as text."""
+    """One answer about one tip; all its texts can be stored."""
 
-    followed: bool
+    id: str
+    label: Label
+    claims: tuple[Claim, ...]
     reasoning: str
 
 
-def storable(text: str) -> str:
-    """Return ``text`` without what Postgres text cannot hold: U+0000 and lone surrogates."""
-    return _UNSTORABLE.sub(lambda hit: "\u2400" if hit[0] == "\x00" else "\ufffd", text)
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A reply, read: each id that was asked about is in exactly one of the three.
+
+    ``stripped`` says what had to be taken off the reply to read it ("", "fence", "think", both).
+    """
+
+    verdicts: dict[str, Verdict]
+    missing: tuple[str, ...]
+    refused: dict[str, VerdictError]
+    stripped: str = ""
 
 
-def parse_verdict(content: str) -> Verdict:
-    """Read the content of a judge's reply, or raise the `VerdictError` that names its defect."""
-    if len(content) > MAX_CONTENT_CHARS:
-        raise VerdictTooLong(f"the reply has {len(content)} characters, over {MAX_CONTENT_CHARS}")
-    return _checked(_decoded(content))
+_Word = TypeVar("_Word", bound=StrEnum)
+_NEEDS: Final = {
+    Label.FOLLOWED: Finding.DONE,
+    Label.CONTRADICTED: Finding.OPPOSITE,
+    Label.NOT_FOLLOWED: Finding.ABSENT,
+}
+_CLAIM_FIELDS: Final = ("claim", "finding", "quote", "why")
+_VERDICT_FIELDS: Final = ("id", "claims", "reasoning", "label")
+"""In the order in which a model must write them: the checklist first, the label last."""
 
 
-def _decoded(content: str) -> object:
-    """Decode the text as it is; only if that fails, decode it without think block and fence."""
-    try:
-        return _loads(content)
-    except VerdictNotJson as as_it_is:
-        bare = _THINK.sub("", content.strip(_BLANK), count=1).strip(_BLANK)
-        fenced = _FENCE.match(bare)
-        core = fenced[2] if fenced else bare
-        if core == content.strip(_BLANK):
-            raise
+def followed_of(label: Label) -> bool | None:
+    """Return ``tip_followed_llm``: None for not_applicable and unclear, which are no judgement."""
+    match label:
+        case Label.FOLLOWED:
+            return True
+        case Label.CONTRADICTED | Label.NOT_FOLLOWED:
+            return False
+        case _:
+            return None
+
+
+def verdict_schema(ids: Sequence[str]) -> dict[str, object]:
+    """Return the JSON schema of a reply about ``ids``: flat, every field required, every size capped.
+
+    It is sent with every question and checked again here: servers exist that ignore it silently.
+    Raises ValueError on ids that are none, too many, too long or not distinct.
+    """
+    asked = _checked_ids(ids)
+    claim = _object(
+        claim=_text("claim"),
+        finding={"type": "string", "enum": [finding.value for finding in Finding]},
+        quote=_text("quote"),
+        why=_text("why"),
+    )
+    verdict = _object(
+        id={"type": "string", "enum": list(asked)},
+        claims={"type": "array", "items": claim, "minItems": 1, "maxItems": MAX_CLAIMS},
+        reasoning=_text("reasoning"),
+        label={"type": "string", "enum": [label.value for label in Label]},
+    )
+    count = len(asked)
+    return _object(
+        verdicts={"type": "array", "items": verdict, "minItems": count, "maxItems": count}
+    )
+
+
+def parse_reply(content: str, ids: Sequence[str]) -> Parsed:
+    """Read the content of a reply about ``ids``.
+
+    Raises a `VerdictError` when the whole reply is unusable: not the JSON object of the schema, or a
+    verdict in it cannot be told apart (an id unknown, twice or missing). Raises ValueError on ``ids``
+    that could not have been asked about.
+    """
+    asked = _checked_ids(ids)
+    value, stripped = decoded(content)
+    body = _fields(value, ("verdicts",), where="the reply")
+    by_id = _by_id(_list(body["verdicts"], "verdicts"), asked)
+    verdicts: dict[str, Verdict] = {}
+    refused: dict[str, VerdictError] = {}
+    for name, item in by_id.items():
         try:
-            return _loads(core)
-        except VerdictNotJson as stripped:
-            raise stripped from as_it_is
+            verdicts[name] = _verdict(name, item)
+        except VerdictError as error:
+            refused[name] = error
+    missing = tuple(name for name in asked if name not in by_id)
+    return Parsed(verdicts=verdicts, missing=missing, refused=refused, stripped=stripped)
 
 
-def _loads(text: str) -> object:
-    try:
-        return json.loads(
-            text,
-            strict=False,
-            object_pairs_hook=_unique,
-            parse_constant=_not_a_number,
-            parse_float=_finite,
-            parse_int=_integer,
-        )
-    except json.JSONDecodeError as exc:
-        raise VerdictNotJson(f"the reply is not JSON ({exc.msg} at character {exc.pos})") from None
-    except RecursionError:
-        raise VerdictNotJson("the reply is nested too deeply to be read") from None
-
-
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise VerdictDuplicateKey("a key stands twice in the reply")
+def _by_id(items: list[object], asked: tuple[str, ...]) -> dict[str, dict[str, object]]:
+    found: dict[str, dict[str, object]] = {}
+    for item in items:
+        if not isinstance(item, dict):
+            raise VerdictNotObject(f"a verdict is a JSON {type(item).__name__}, not an object")
+        name = item.get("id")
+        if not isinstance(name, str) or name not in asked:
+            raise VerdictIdInvalid("a verdict names no id that was asked about")
+        if name in found:
+            raise VerdictIdInvalid("two verdicts name the same id")
+        found[name] = item
     return found
 
 
-def _not_a_number(_: str) -> NoReturn:
-    raise VerdictNumberInvalid("the reply holds NaN or an infinity")
+def _verdict(name: str, item: dict[str, object]) -> Verdict:
+    fields = _fields(item, _VERDICT_FIELDS, where="a verdict")
+    lines = _list(fields["claims"], "claims")
+    if not lines:
+        raise VerdictNoClaims("the checklist of a verdict is empty")
+    if len(lines) > MAX_CLAIMS:
+        raise VerdictTooLong(f"the checklist has {len(lines)} claims, over {MAX_CLAIMS}")
+    claims = tuple(_claim(line) for line in lines)
+    label = _member(Label, fields["label"], "label")
+    _check_agreement(label, {claim.finding for claim in claims})
+    reasoning = _checked_text(fields["reasoning"], "reasoning")
+    return Verdict(id=name, label=label, claims=claims, reasoning=reasoning)
 
 
-def _finite(digits: str) -> float:
-    number = float(digits)
-    if not math.isfinite(number):
-        raise VerdictNumberInvalid("the reply holds a number beyond every float")
-    return number
+def _claim(line: object) -> Claim:
+    fields = _fields(line, _CLAIM_FIELDS, where="a claim")
+    return Claim(
+        claim=_checked_text(fields["claim"], "claim"),
+        finding=_member(Finding, fields["finding"], "finding"),
+        quote=_checked_text(fields["quote"], "quote"),
+        why=_checked_text(fields["why"], "why"),
+    )
 
 
-def _integer(digits: str) -> int:
-    try:
-        return int(digits)
-    except ValueError:  # Python refuses integers of more than 4,300 digits
-        raise VerdictNumberInvalid(f"the reply holds an integer of {len(digits)} digits") from None
+def _check_agreement(label: Label, findings: set[Finding]) -> None:
+    """A label stands on its checklist; mixed findings are the judge's to weigh, none are not.
+
+    not_followed may stand beside a done claim (the smaller part of a tip), not on done ones alone.
+    """
+    needed = _NEEDS.get(label)
+    if needed is not None and needed not in findings:
+        raise VerdictContradiction(f"the label is {label}, and no claim of it is {needed}")
+    acts = findings & {Finding.DONE, Finding.OPPOSITE}
+    if label is Label.NOT_APPLICABLE and acts:
+        raise VerdictContradiction(f"the label is {label}, and a claim is {min(acts)}")
 
 
-def _checked(value: object) -> Verdict:
+def _fields(value: object, names: tuple[str, ...], *, where: str) -> dict[str, object]:
     if not isinstance(value, dict):
-        raise VerdictNotObject(f"the reply is a JSON {type(value).__name__}, not an object")
-    fields = {"followed", "reasoning"}
-    if missing := fields - value.keys():
-        raise VerdictFieldMissing(f"the reply lacks {', '.join(sorted(missing))}")
-    if extra := value.keys() - fields:
-        raise VerdictFieldUnknown(f"the reply has {len(extra)} field(s) beyond the schema")
-    followed, reasoning = value["followed"], value["reasoning"]
-    if not isinstance(followed, bool):
-        raise VerdictFieldType(f"followed is a {type(followed).__name__}, not a boolean")
-    if not isinstance(reasoning, str):
-        raise VerdictFieldType(f"reasoning is a {type(reasoning).__name__}, not a string")
-    if len(reasoning) > MAX_REASONING_CHARS:
-        raise VerdictTooLong(
-            f"reasoning has {len(reasoning)} characters, over {MAX_REASONING_CHARS}"
-        )
-    return Verdict(followed=followed, reasoning=storable(reasoning))
+        raise VerdictNotObject(f"{where} is a JSON {type(value).__name__}, not an object")
+    if missing := set(names) - value.keys():
+        raise VerdictFieldMissing(f"{where} lacks {', '.join(sorted(missing))}")
+    if extra := value.keys() - set(names):
+        raise VerdictFieldUnknown(f"{where} has {len(extra)} field(s) beyond the schema")
+    return value
+
+
+def _list(value: object, name: str) -> list[object]:
+    if not isinstance(value, list):
+        raise VerdictFieldType(f"{name} is a {type(value).__name__}, not a list")
+    return value
+
+
+def _member(words: type[_Word], value: object, name: str) -> _Word:
+    if not isinstance(value, str):
+        raise VerdictFieldType(f"{name} is a {type(value).__name__}, not a string")
+    try:
+        return words(value)
+    except ValueError:
+        raise VerdictValueUnknown(f"{name} is none of {', '.join(words)}") from None
+
+
+def _checked_text(value: object, name: str) -> str:
+    if not isinstance(value, str):
+        raise VerdictFieldType(f"{name} is a {type(value).__name__}, not a string")
+    if len(value) > MAX_CHARS[name]:
+        raise VerdictTooLong(f"{name} has {len(value)} characters, over {MAX_CHARS[name]}")
+    return storable(value)
+
+
+def _checked_ids(ids: Sequence[str]) -> tuple[str, ...]:
+    asked = tuple(ids)
+    if not 1 <= len(asked) <= MAX_IDS or len(set(asked)) != len(asked):
+        raise ValueError(f"ids must be 1 to {MAX_IDS} distinct names, not {len(asked)}")
+    if not all(name and len(name) <= MAX_ID_CHARS for name in asked):
+        raise ValueError(f"an id has 1 to {MAX_ID_CHARS} characters")
+    return asked
+
+
+def _object(**properties: dict[str, object]) -> dict[str, object]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _text(name: str) -> dict[str, object]:
+    return {"type": "string", "maxLength": MAX_CHARS[name]}

@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from contextgraph import pipeline
 from memory.models import DreamPass, Retrieval, Run
+from scoring.judge import pause
 from scoring.models import Judgement, ScoreBatch
 from tests.factories import make_attempt, make_retrieval, make_run, make_tip
 from tests.stand_ins.judge_server import JudgeServer
@@ -35,7 +36,8 @@ def ingested(attempts: int = 2, tips: int = 2, **fields: Any) -> Run:
     run = make_run(**fields)
     shown = [make_tip(text=f"{TIP} ({number})") for number in range(tips)]
     for number in range(attempts):
-        attempt = make_attempt(run=run, rule_id=f"rule-{number}", script=SCRIPT)
+        script = f"{SCRIPT}sshd -t -f /etc/ssh/{number}\n"
+        attempt = make_attempt(run=run, rule_id=f"rule-{number}", script=script)
         for rank, tip in enumerate(shown, start=1):
             make_retrieval(attempt=attempt, tip=tip, rank=rank)
     return run
@@ -114,7 +116,8 @@ def test_the_judge_answers_and_every_label_names_its_source(settings: Any) -> No
     rows = list(run.retrievals.all())
     assert all(row.tip_followed_llm is not None and row.llm_source for row in rows)
     assert Judgement.objects.count() == len(rows)
-    assert server.counters()["questions"] == len(rows)
+    counted = server.counters()
+    assert (counted["questions"], counted["pairs"]) == (2, len(rows)), "one call per attempt"
 
 
 @pytest.mark.parametrize(
@@ -140,9 +143,7 @@ def test_a_run_whose_every_judge_call_fails_is_final_and_asked_again_later(
 
 
 def reopened(run: Run) -> Run:
-    from scoring.judge import service
-
-    service._bench.cache_clear()  # a fresh process: its breaker has seen no failure
+    pause.resume(by="the test")
     assert pipeline.reap(impatient=True).reopened == [run.pk]
     run.refresh_from_db()
     return run

@@ -51,9 +51,10 @@ FAST = {
     "JUDGE_HTTP_TRIES": "1",
     "JUDGE_RETRY_AFTER_S": "2",
     "JUDGE_MAX_TRIES": "8",
+    "JUDGE_CACHE": "false",  # the runs all have the same texts: nothing would be asked after the first
 }
-JUDGE_LATENCY_MS = 250
-"""With two at a time a run of 19 questions takes more than two seconds: time to strike."""
+JUDGE_LATENCY_MS = 700
+"""With two at a time a run of five attempts takes more than two seconds: time to strike."""
 
 STANDING = ("consumer", "control", "signals", "scheduler")
 """Processes that live as long as the system, unless a test ends them."""

@@ -93,7 +93,7 @@ def test_a_header_that_is_delivered_many_times_is_judged_once(system: System) ->
         system.send("contextgraph.dispatch_run", run_id)
         system.send("contextgraph.finalize_run", run_id)
     survive(system, run)
-    assert system.judge.counters()["questions"] == run.judgeable
+    assert system.judge.counters()["pairs"] == run.judgeable
 
 
 def post_without_judge(system: System) -> FaultRun:

@@ -47,6 +47,10 @@ RETRIEVAL_RULES: dict[str, dict[str, Any]] = {
     "retrieval_trace_has_source": {"tip_followed_trace": 0.5},
     "retrieval_trace_verdict_known": {"tip_followed_trace_verdict": "Followed"},
     "retrieval_review_has_author": {"tip_followed_review": True},
+    "retrieval_p_range": {"tip_followed_p": float("nan"), "tip_followed_p_version": "hand-set@0"},
+    "retrieval_p_has_version": {"tip_followed_p": 0.5},
+    "retrieval_label_agrees": {"llm_label": "followed", "llm_source": "judge@0"},
+    "retrieval_label_has_source": {"llm_label": "unclear", "llm_reason": "unclear"},
     "retrieval_reason_known": {"llm_reason": "because"},
     "retrieval_emb_range": {
         "tip_followed_emb": float("nan"),

@@ -6,6 +6,7 @@ one, for each policy; the tables below them are written from ADR-0019 and ADR-00
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,6 +27,7 @@ from memory.credit import (
     followed_q,
     following,
     ignored_q,
+    known_q,
     policy_named,
     quadrant,
     quadrant_q,
@@ -56,6 +58,9 @@ cosines = st.one_of(
     st.floats(-1.0, 1.0, allow_nan=False),
 )
 answers = st.sampled_from([None, True, False])
+probabilities = st.one_of(
+    st.none(), st.sampled_from([0.0, 1e-300, 0.5, 1.0]), st.floats(0.0, 1.0, allow_nan=False)
+)
 verdicts = st.sampled_from(["", "followed", "violated", "not_followed", "abstained"])
 
 
@@ -64,7 +69,10 @@ def retrieval_fields(draw: st.DrawFn) -> dict[str, Any]:
     """Columns of a valid row, in any combination that the constraints allow."""
     shown = draw(st.booleans())
     value = draw(grades)
+    p = draw(probabilities) if shown else None
     return {
+        "tip_followed_p": p,
+        "tip_followed_p_version": "" if p is None else "fitted@0",
         "shown": shown,
         "outcome_value": value,
         "outcome_confidence": None if value is None else draw(confidences),
@@ -102,6 +110,14 @@ def check_agreement() -> None:
     for policy in POLICIES.values():
         for found in Retrieval.objects.annotate(in_sql=credit_sql(policy)):
             assert found.in_sql == credit(row_of(found), policy), (policy.name, row_of(found))
+        known = set(Retrieval.objects.filter(known_q(policy)).values_list("pk", flat=True))
+        weighed = {
+            row.pk
+            for row in Retrieval.objects.all()
+            if following(row_of(row), policy.chain)[0] is not None
+            or (policy.by_probability and row.tip_followed_p is not None)
+        }
+        assert known == weighed, policy.name
     for chain in CHAINS:
         every = list(Retrieval.objects.annotate(in_sql=source_sql(chain)))
         in_python = {row.pk: following(row_of(row), chain) for row in every}
@@ -170,7 +186,40 @@ def test_a_full_success_earns_the_documented_weight(
 
 def test_value_and_confidence_multiply() -> None:
     row = Row(outcome_value=0.8, outcome_confidence=0.5, tip_followed_llm=True)
-    assert [credit(row, policy) for policy in POLICIES.values()] == [0.4, 0.4, 0.4, 0.4]
+    assert {credit(row, policy) for policy in POLICIES.values()} == {0.4}
+
+
+@pytest.mark.parametrize(
+    ("signals", "expected"),
+    [
+        ({"tip_followed_p": 0.75}, 0.75),
+        ({"tip_followed_p": 0.25, "tip_followed_llm": True, "tip_followed_emb": 0.9}, 0.25),
+        ({"tip_followed_p": 0.25, "tip_followed_review": True}, 1.0),
+        ({"tip_followed_p": 0.75, "tip_followed_review": False}, 0.0),
+        # not combined yet: ADR-0019's chain answers
+        ({"tip_followed_llm": True}, 1.0),
+        ({"tip_followed_emb": 0.1}, 0.0),
+        ({}, 0.5),
+        ({"tip_followed_p": 0.75, "shown": False}, None),
+    ],
+)
+def test_combined_weighs_a_row_by_its_probability(
+    signals: dict[str, Any], expected: float | None
+) -> None:
+    row = Row(outcome_value=1.0, outcome_confidence=1.0, **signals)
+    assert credit(row, POLICIES["combined"]) == expected
+
+
+def test_a_probability_changes_no_other_policy() -> None:
+    bare = Row(outcome_value=1.0, outcome_confidence=1.0, tip_followed_llm=True)
+    row = replace(bare, tip_followed_p=0.1)
+    for name in POLICIES.keys() - {"combined"}:
+        assert credit(row, POLICIES[name]) == credit(bare, POLICIES[name]), name
+
+
+def test_a_policy_by_probability_has_no_failure_value() -> None:
+    with pytest.raises(ValueError, match="needs a yes or no"):
+        replace(POLICIES["combined"], failure=-1.0)
 
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=lambda policy: policy.name)
@@ -248,6 +297,6 @@ def test_following_crossed_with_the_outcome_gives_the_quadrant(
 
 
 def test_an_unknown_policy_names_the_ones_there_are() -> None:
-    with pytest.raises(UnknownPolicy, match="adr0019, adr0020, outcome_only, quadrant"):
+    with pytest.raises(UnknownPolicy, match="adr0019, adr0020, combined, outcome_only, quadrant"):
         policy_named("adr0021")
     assert policy_named("adr0020").ignored == 0.3

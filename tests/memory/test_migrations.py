@@ -22,9 +22,11 @@ def columns() -> set[str]:
 
 @pytest.mark.django_db(transaction=True)
 def test_the_three_columns_of_adr_0019_are_reversed_alone() -> None:
-    before = columns()
-    assert before >= ADR_COLUMNS
+    latest = columns()
     try:
+        MigrationExecutor(connection).migrate([("memory", "0002_adr0019_tip_followed")])
+        before = columns()
+        assert before >= ADR_COLUMNS
         MigrationExecutor(connection).migrate([("memory", "0001_graph")])
         assert columns() == before - ADR_COLUMNS
         applied = MigrationExecutor(connection).loader.applied_migrations
@@ -32,7 +34,7 @@ def test_the_three_columns_of_adr_0019_are_reversed_alone() -> None:
     finally:
         executor = MigrationExecutor(connection)
         executor.migrate(executor.loader.graph.leaf_nodes())
-    assert columns() == before
+    assert columns() == latest
 
 
 @pytest.mark.django_db

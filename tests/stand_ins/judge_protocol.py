@@ -4,9 +4,10 @@ Status, error type, error param and key sets are those recorded from a real vLLM
 tests/scoring/judge/test_contract.py). Unlike vLLM, unknown request fields are refused, so that a
 typo of ours is seen, and streams are not served, because the client never asks for one.
 
-The answer is a pure function of the request: of its schema, and of the tip and the script in the
-last user message. It is not a judgement and must never be shown as one. Shaped by stand-ins that
-answered by call order, so that a retry or a reordering changed what a test saw.
+The answer is a pure function of the request: of its schema, and of the tips and the script in the
+last user message; `judge_answers` writes it. It is not a judgement and must never be shown as one.
+Shaped by stand-ins that answered by call order, so that a retry or a reordering changed what a test
+saw.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ KNOWN_FIELDS = frozenset(
 KINDS = frozenset({"json", "regex", "choice", "grammar", "json_object", "structural_tag"})
 FORMATS = frozenset({"date", "date-time", "email", "ipv4", "ipv6", "time", "uri", "uuid"})
 
-_BLOCK = re.compile(r"\[\[(SCRIPT|TIP) (\S+) BEGIN\]\]\n(.*?)\n\[\[\1 \2 END\]\]", re.DOTALL)
-_SAYS = re.compile(r"judge-says=(true|false)")
+_BLOCK = re.compile(
+    r"\[\[(SCRIPT|TIP(?: \w+)?) (\S+) BEGIN\]\]\n(.*?)\n\[\[\1 \2 END\]\]", re.DOTALL
+)
 _FAULT = re.compile(r"judge-fault=(\w+)")
-_WORD = re.compile(r"[A-Za-z0-9_./@%+-]*[A-Za-z0-9]")
 
 
 class Refusal(Exception):
@@ -50,11 +51,14 @@ class Refusal(Exception):
 
 @dataclass
 class Question:
-    """A valid chat request: its fields, and what its last user message holds."""
+    """A valid chat request: its fields, and what its last user message holds.
+
+    ``tips`` maps the ids of the tips to their texts; a message without fences is one nameless tip.
+    """
 
     fields: dict[str, Any]
     text: str
-    tip: str
+    tips: dict[str, str]
     script: str
     prompt_tokens: int
     max_tokens: int
@@ -62,31 +66,21 @@ class Question:
     choices: list[str] = field(default_factory=list)
 
     @property
+    def digests(self) -> list[str]:
+        """Identify the pairs that are asked about, whatever fences stand around them."""
+        pairs = [f"{tip}\x00{self.script}" for tip in self.tips.values()]
+        return [hashlib.sha256(pair.encode()).hexdigest() for pair in pairs]
+
+    @property
     def digest(self) -> str:
-        """Identifies the pair that is asked about, whatever fences stand around it."""
-        return hashlib.sha256(f"{self.tip}\x00{self.script}".encode()).hexdigest()
+        """Identifies the question as a whole."""
+        return hashlib.sha256("".join(self.digests).encode()).hexdigest()
 
     @property
     def fault(self) -> str | None:
         """The fault that the request asks for by a marker in its text."""
         found = _FAULT.search(self.text)
         return found[1] if found else None
-
-    @property
-    def followed(self) -> bool:
-        """True if the script holds a command-like word of the tip, or a marker says so."""
-        said = _SAYS.search(self.text)
-        if said:
-            return said[1] == "true"
-        return bool(_command_words(self.tip) & set(_WORD.findall(self.script)))
-
-
-def _command_words(tip: str) -> set[str]:
-    quoted = {word for part in re.findall(r"`([^`]+)`", tip) for word in _WORD.findall(part)}
-    shaped = {
-        word for word in _WORD.findall(tip) if re.search(r"[-_./=]", word[1:]) or word[:1] == "/"
-    }
-    return quoted | shaped
 
 
 def error(status: int, kind: str, message: str, param: str | None = None) -> Refusal:
@@ -124,13 +118,14 @@ def read_question(raw: bytes, *, model: str, max_model_len: int) -> Question:
     if prompt_tokens > max_model_len:
         raise bad_request("The prompt exceeds the model's context length.", "input_tokens")
     text = next((str(m["content"]) for m in reversed(messages) if m.get("role") == "user"), "")
-    blocks = {name: inside for name, _, inside in _BLOCK.findall(text)}
+    blocks = [(name, inside) for name, _, inside in _BLOCK.findall(text)]
+    tips = {name[4:]: inside for name, inside in blocks if name != "SCRIPT"}
     room = max_model_len - prompt_tokens
     return Question(
         fields=fields,
         text=text,
-        tip=blocks.get("TIP", ""),
-        script=blocks.get("SCRIPT", ""),
+        tips=tips or {"": text},
+        script=dict(blocks).get("SCRIPT", ""),
         prompt_tokens=prompt_tokens,
         max_tokens=min(room, limit) if limit else room,
         schema=schema,
@@ -202,38 +197,10 @@ def count_tokens(messages: list[dict[str, Any]]) -> int:
     return sum(len(str(message.get("content"))) // CHARS_PER_TOKEN + 1 for message in messages)
 
 
-def answer(question: Question) -> tuple[str, str]:
-    """Return content and finish_reason: the schema's answer, cut where max_tokens cuts it."""
-    if question.schema is not None:
-        text = json.dumps(_instance(question.schema, question))
-    elif question.choices:
-        text = question.choices[int(question.digest, 16) % len(question.choices)]
-    else:
-        text = f"{json.dumps(question.followed)}, says the stand-in for {question.digest[:12]}"
-    room = question.max_tokens * CHARS_PER_TOKEN
-    return text[:room], "length" if len(text) > room else "stop"
-
-
-def _instance(schema: dict[str, Any], question: Question) -> Any:
-    if "enum" in schema:
-        return schema["enum"][int(question.digest, 16) % len(schema["enum"])]
-    kind = schema.get("type")
-    if kind == "object":
-        parts = schema.get("properties", {})
-        return {name: _instance(part, question) for name, part in parts.items()}
-    if kind == "array":
-        return [_instance(schema.get("items", {}), question)] * schema.get("minItems", 0)
-    if kind == "string":
-        reason = f"The stand-in looked for words of the tip in the script ({question.digest[:12]})."
-        return reason[: schema.get("maxLength", 400)]
-    if kind in {"integer", "number"}:
-        return schema.get("minimum", 0)
-    return question.followed if kind == "boolean" else None
-
-
-def completion(question: Question, *, model: str) -> dict[str, Any]:
+def completion(
+    question: Question, *, model: str, content: str, finish: str = "stop"
+) -> dict[str, Any]:
     """Build the body of a 200, with the null extras that the real server sends."""
-    content, finish = answer(question)
     number = question.fields.get("n") or 1
     used = len(content) // CHARS_PER_TOKEN + 1
     usage = {

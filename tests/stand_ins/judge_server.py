@@ -5,12 +5,12 @@ In a test: ``with JudgeServer(latency_ms=200) as judge: ... judge.base_url``. As
     python -m tests.stand_ins.judge_server --port 0 --print-port [--latency-ms N] [--fault NAME]
 
 Serves /health, /version, /v1/models, /tokenize and /v1/chat/completions. ``POST /control``
-switches ``fault`` (with ``times``: for the next N questions only), ``latency_ms`` and
-``retry_after`` at run time, or resets the counters with ``reset``; ``GET /counters`` reports
-connections, requests, questions, distinct questions and the highest number in flight. A request
-may ask for its own fault by ``judge-fault=NAME`` in its text. Answers are those of
-`judge_protocol`: never a judgement. Shaped by patched HTTP libraries, which never reset a
-connection in mid-body.
+switches ``fault`` (with ``times``: for the next N questions only), ``latency_ms``, ``retry_after``
+and ``content`` (said verbatim instead of an answer) at run time, or resets the counters with
+``reset``; ``GET /counters`` reports connections, requests, questions, pairs of tip and script asked
+about, distinct ones, and the highest number in flight. A request may ask for its own fault by
+``judge-fault=NAME`` in its text. Answers are those of `judge_answers`: never a judgement. Shaped by
+patched HTTP libraries, which never reset a connection in mid-body.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
-from tests.stand_ins import judge_faults, judge_protocol
+from tests.stand_ins import judge_answers, judge_faults, judge_protocol
 
 SLOW_S = 1.0
 DRIP_S = 0.05
@@ -38,6 +38,7 @@ COUNTED = (
     "connections",
     "requests",
     "questions",
+    "pairs",
     "in_flight",
     "in_flight_max",
     "answered",
@@ -62,6 +63,7 @@ class _State:
     fault: str | None
     times: int | None = None
     retry_after: str = "1"
+    content: str | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
     stopping: threading.Event = field(default_factory=threading.Event)
     counts: Counter[str] = field(default_factory=Counter)
@@ -83,7 +85,8 @@ class _State:
         fault = wanted.get("fault", self.fault)
         if fault is not None and fault not in judge_faults.NAMES:
             raise ValueError(f"unknown fault {fault!r}; known: {sorted(judge_faults.NAMES)}")
-        if unknown := wanted.keys() - {"fault", "times", "latency_ms", "retry_after", "reset"}:
+        known = {"fault", "times", "latency_ms", "retry_after", "content", "reset"}
+        if unknown := wanted.keys() - known:
             raise ValueError(f"unknown control fields {sorted(unknown)}")
         with self.lock:
             self.fault = fault
@@ -91,6 +94,7 @@ class _State:
                 self.times = wanted.get("times")
             self.latency_ms = float(wanted.get("latency_ms", self.latency_ms))
             self.retry_after = str(wanted.get("retry_after", self.retry_after))
+            self.content = wanted.get("content", self.content)
             if wanted.get("reset"):
                 self.counts.clear()
                 self.asked.clear()
@@ -186,7 +190,8 @@ class _Handler(BaseHTTPRequestHandler):
             if state.latency_ms:
                 state.stopping.wait(state.latency_ms / 1000)
             with state.lock:
-                state.asked.add(question.digest)
+                state.asked.update(question.digests)
+                state.counts["pairs"] += len(question.digests)
                 state.counts["faults" if fault else "answered"] += 1
             self._answer(question, fault)
 
@@ -195,7 +200,13 @@ class _Handler(BaseHTTPRequestHandler):
             status, body = judge_faults.STATUS[fault]
             self._send(status, body, self._headers_of(fault))
             return
-        body = judge_protocol.completion(question, model=self.server.state.model)
+        state = self.server.state
+        content, finish = judge_answers.answer(question)
+        if state.content is not None:
+            content, finish = state.content, "stop"
+        body = judge_protocol.completion(
+            question, model=state.model, content=content, finish=finish
+        )
         if fault in judge_faults.WIRE:
             self._wire_fault(fault, json.dumps(body).encode())
             return

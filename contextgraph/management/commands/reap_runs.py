@@ -11,6 +11,7 @@ Shaped by: one run with a fault, before which every sweep stopped.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +20,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from contextgraph import pipeline
 from memory.models import Run
+from scoring.judge import cache
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -39,11 +41,29 @@ class Command(BaseCommand):
         parser.add_argument(
             "--until-done", action="store_true", help="sweep again until no run is open"
         )
+        parser.add_argument(
+            "--no-cache",
+            action="store_true",
+            help="with --inline: ask the judge anew, whatever the verdict cache holds",
+        )
         parser.add_argument("--json", action="store_true", help="print what was done as JSON")
 
     def handle(self, *_args: Any, **options: Any) -> None:
         """Sweep and report."""
-        inline = options["inline"]
+        if options["no_cache"] and not options["inline"]:
+            msg = "--no-cache works with --inline; for the workers set JUDGE_CACHE=false"
+            raise CommandError(msg)
+        anew = cache.switched_off() if options["no_cache"] else contextlib.nullcontext()
+        with anew:
+            total = self._swept(inline=options["inline"], until_done=options["until_done"])
+        self._report(total, as_json=options["json"])
+        if total["errors"]:
+            named = ", ".join(map(str, total["errors"]))
+            msg = f"not finished because of an error, which the log explains: run {named}"
+            raise CommandError(msg)
+
+    def _swept(self, *, inline: bool, until_done: bool) -> dict[str, list[int]]:
+        """What one sweep did, or all until nothing is open."""
         total = pipeline.Reaped().as_dict()
         impatient = True
         while True:
@@ -53,15 +73,10 @@ class Command(BaseCommand):
                 "errors": swept["errors"]
             }
             waiting = Run.objects.open().exclude(pk__in=swept["errors"])
-            if not (options["until_done"] and waiting.exists()):
-                break
+            if not (until_done and waiting.exists()):
+                return total
             impatient = inline  # nothing is sent twice when nothing is sent
             time.sleep(SWEEP_EVERY_S)
-        self._report(total, as_json=options["json"])
-        if total["errors"]:
-            named = ", ".join(map(str, total["errors"]))
-            msg = f"not finished because of an error, which the log explains: run {named}"
-            raise CommandError(msg)
 
     def _report(self, total: dict[str, list[int]], *, as_json: bool) -> None:
         if as_json:

@@ -14,9 +14,10 @@ from django.core.management.base import BaseCommand, CommandError
 from memory.models import Run
 from memory.querysets import AmbiguousRun, UnknownRun
 from memory.run_render import render_run
+from memory.run_sections import sections_of
 from memory.run_view import run_view
 from memory.snapshot import one_moment
-from memory.terminal import print_all
+from memory.terminal import plain, print_all
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 class Command(BaseCommand):
     """Print one run."""
 
-    help = "Show a run: attempts, their tips, each signal, each reason."
+    help = "Show a run: attempts, their tips, each signal, each reason, and what judging cost."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Which run, and in which form."""
@@ -37,10 +38,14 @@ class Command(BaseCommand):
         """Look the run up and print it."""
         try:
             with one_moment():
-                view = run_view(Run.objects.named(options["run"], skill=options["skill"]))
+                run = Run.objects.named(options["run"], skill=options["skill"])
+                view, sections = run_view(run), sections_of(run)
         except (UnknownRun, AmbiguousRun) as error:
             raise CommandError(str(error)) from error
         if options["json"]:
-            self.stdout.write(json.dumps(view, indent=2))
-        else:
-            print_all(self.stdout, render_run(view))
+            data = {name: section.data for name, section in sections.items()}
+            self.stdout.write(json.dumps(view | {"sections": data}, indent=2))
+            return
+        print_all(self.stdout, render_run(view))
+        lines = [line for section in sections.values() for line in section.lines]
+        print_all(self.stdout, [plain(line, limit=500) for line in ["", *lines]])

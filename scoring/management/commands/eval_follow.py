@@ -1,43 +1,41 @@
 """`manage.py eval_follow FILE`: how well the trace and the cosine agree with labelled pairs.
 
-Guarantees: reads JSON lines (tip, script, followed, kind), writes nothing, needs no database and
-no network; prints a table or, with `--json`, the same figures. A file with bad rows is refused with
-exit code 2 and the rows are named.
+Guarantees: a view of the calibration engine that needs no database, no network and no judge, and
+writes nothing; prints a table or, with `--json`, the same figures. A file with bad rows is refused
+with exit code 2 and the rows are named.
 
-Does not guarantee a verdict on a signal: it reports figures per kind, and their reader decides.
+Does not give intervals (`calibrate_judge` does) nor a verdict on a signal.
 
 Shaped by figures that nobody could recompute: every number a document quotes comes from here.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from rich.console import Console
 from rich.table import Table
 
-from scoring.evaluation import (
-    Agreement,
-    LabelledPair,
-    PairFileError,
-    Scored,
-    agreement,
-    read_pairs,
-)
-from scoring.trace import TRACE_VERSION, Verdict, trace
+from memory.terminal import plain
+from scoring.calibration import KindFigures, SignalReport, measure
+from scoring.following_model import Signals
+from scoring.labelled_pairs import PairFileError, read_pairs
+from scoring.pair_signals import by_cosine, by_trace, cosines, traces
+from scoring.trace import TRACE_VERSION
+from scoring.vectors import FOLLOWED_COSINE, EmbeddingError
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from scoring.embedding import TextVector
-
-COSINE_FOLLOWED: Final = 0.6
-"""Cosine from which ADR-0019 calls a tip followed."""
+METRICS: Final = {
+    "auc": "auc",
+    "auc_decided": "auc_decided",
+    "accuracy_decided": "accuracy",
+    "accuracy_all": "accuracy_all",
+    "coverage": "coverage",
+}
+"""Keys of this command's JSON, and the engine's metrics they show."""
 _BAD_INPUT: Final = 2
 _WIDTH: Final = 120
 _NOTE: Final = (
@@ -53,6 +51,7 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
+        """The file, the form, and which signals."""
         parser.add_argument(
             "file", type=Path, help="JSON lines with the fields tip, script, followed, kind"
         )
@@ -64,83 +63,63 @@ class Command(BaseCommand):
             help="which signal to evaluate (the cosine loads the embedding model)",
         )
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        del args
+    def handle(self, *_args: Any, **options: Any) -> None:
+        """Read, measure, print."""
         try:
-            pairs = read_pairs(options["file"])
+            pairs = read_pairs(options["file"]).pairs
         except (PairFileError, OSError) as error:
             raise CommandError(str(error), returncode=_BAD_INPUT) from error
-        results: dict[str, tuple[Agreement, ...]] = {}
+        reports: list[SignalReport] = []
         if options["signal"] in ("trace", "both"):
-            results["trace"] = agreement(pairs, trace_scores(pairs))
+            said = [
+                Signals(trace_verdict=seen.verdict.value, trace_score=seen.score)
+                for seen in traces(pairs)
+            ]
+            reports.append(measure("trace", pairs, by_trace(said), resamples=0))
         if options["signal"] in ("cosine", "both"):
-            results["cosine"] = agreement(pairs, cosine_scores(pairs))
-        self.stdout.write(_as_json(results) if options["json"] else _as_table(results))
+            try:
+                said = [Signals(cosine=value) for value in cosines(pairs)]
+            except EmbeddingError as error:
+                raise CommandError(f"the cosine cannot be computed: {error}") from error
+            reports.append(measure("cosine", pairs, by_cosine(said), resamples=0))
+        self.stdout.write(_as_json(reports) if options["json"] else _as_table(reports))
 
 
-def trace_scores(pairs: Sequence[LabelledPair]) -> list[Scored]:
-    """Score pairs by the action trace."""
-    results = [trace(tip=pair.tip, script=pair.script) for pair in pairs]
-    return [
-        Scored(
-            score=result.score,
-            followed=None if result.score is None else result.verdict is Verdict.FOLLOWED,
-        )
-        for result in results
-    ]
-
-
-def cosine_scores(pairs: Sequence[LabelledPair]) -> list[Scored]:
-    """Score pairs by the embedding cosine, each distinct text encoded once."""
-    # The model costs seconds and a gigabyte: only whoever asks for the cosine pays.
-    from scoring.embedding import EmbeddingError, cosine, load_encoder
-
-    texts = list(dict.fromkeys(text for pair in pairs for text in (pair.tip, pair.script)))
-    blank = {text for text in texts if not text.strip()}
-    readable = [text for text in texts if text not in blank]
-    try:
-        encoded = load_encoder().encode(readable)
-    except EmbeddingError as error:
-        raise CommandError(f"the cosine cannot be computed: {error}") from error
-    vectors: dict[str, TextVector] = dict(zip(readable, encoded, strict=True))
-    scored: list[Scored] = []
-    for pair in pairs:
-        if pair.tip in blank or pair.script in blank:
-            scored.append(Scored(score=None, followed=None))
-            continue
-        value = cosine(vectors[pair.tip], vectors[pair.script])
-        scored.append(Scored(score=value, followed=value >= COSINE_FOLLOWED))
-    return scored
-
-
-def _as_json(results: dict[str, tuple[Agreement, ...]]) -> str:
-    signals = {name: [dataclasses.asdict(row) for row in rows] for name, rows in results.items()}
+def _as_json(reports: list[SignalReport]) -> str:
     report = {
         "trace_version": TRACE_VERSION,
-        "cosine_threshold": COSINE_FOLLOWED,
-        "signals": signals,
+        "cosine_threshold": FOLLOWED_COSINE,
+        "signals": {
+            report.signal: [
+                {
+                    "kind": kind.kind,
+                    "n": kind.n,
+                    "followed": kind.followed,
+                    "borrowed": kind.borrowed,
+                    **{name: kind.figures[metric].value for name, metric in METRICS.items()},
+                }
+                for kind in report.kinds
+            ]
+            for report in reports
+        },
     }
     return json.dumps(report, indent=2)
 
 
-def _as_table(results: dict[str, tuple[Agreement, ...]]) -> str:
+def _as_table(reports: list[SignalReport]) -> str:
     table = Table(title=f"Agreement with labels (trace version {TRACE_VERSION})")
     table.add_column("signal")
     table.add_column("kind")
     for name in ("n", "followed", "AUC", "AUC decided", "acc. decided", "acc. all", "coverage"):
         table.add_column(name, justify="right")
-    for name, rows in results.items():
-        for row in rows:
+    for report in reports:
+        for kind in report.kinds:
             table.add_row(
-                name,
-                row.kind,
-                str(row.n),
-                str(row.followed),
-                _rate(row.auc) + ("*" if row.borrowed else " "),
-                _rate(row.auc_decided),
-                _rate(row.accuracy_decided),
-                _rate(row.accuracy_all),
-                _rate(row.coverage),
+                report.signal,
+                plain(kind.kind, limit=80),
+                str(kind.n),
+                str(kind.followed),
+                *(_cell(kind, name) for name in METRICS.values()),
             )
         table.add_section()
     buffer = io.StringIO()
@@ -150,5 +129,7 @@ def _as_table(results: dict[str, tuple[Agreement, ...]]) -> str:
     return buffer.getvalue().rstrip()
 
 
-def _rate(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
+def _cell(kind: KindFigures, name: str) -> str:
+    value = kind.figures[name].value
+    star = ("*" if kind.borrowed else " ") if name == "auc" else ""
+    return ("-" if value is None else f"{value:.3f}") + star

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scoring.judge import errors
-from scoring.judge.client import JudgeClient, JudgeConfig
-from scoring.judge.verdict import VERDICT_SCHEMA, VerdictError, parse_verdict
-from tests.scoring.judge.questions import QUESTION, ask, failure_of
+from scoring.judge.client import CallBudget, JudgeClient, JudgeConfig
+from scoring.judge.verdict import Label, VerdictError
+from tests.scoring.judge.questions import QUESTION, SCHEMA, ask, failure_of, label_of
 from tests.stand_ins import judge_faults
 
 if TYPE_CHECKING:
@@ -33,12 +33,15 @@ if TYPE_CHECKING:
 
 REFUSED_BY = {
     "400": errors.JudgeRequestRefused,
+    "400_context": errors.JudgeContextExceeded,
+    "400_quota": errors.JudgeQuotaExhausted,
     "401": errors.JudgeMisconfigured,
-    "402": errors.JudgeMisconfigured,
+    "402": errors.JudgeQuotaExhausted,
     "403": errors.JudgeMisconfigured,
     "404": errors.JudgeMisconfigured,
     "408": errors.JudgeServerFault,
     "429": errors.JudgeOverloaded,
+    "429_quota": errors.JudgeQuotaExhausted,
     "429_date": errors.JudgeOverloaded,
     "429_bare": errors.JudgeOverloaded,
     "500": errors.JudgeServerFault,
@@ -46,6 +49,7 @@ REFUSED_BY = {
     "502": errors.JudgeServerFault,
     "502_huge": errors.JudgeServerFault,
     "503": errors.JudgeOverloaded,
+    "529": errors.JudgeOverloaded,
     "redirect": errors.JudgeMisconfigured,
     "hang": errors.JudgeTimeout,
     "reset": errors.JudgeUnreachable,
@@ -61,10 +65,13 @@ REFUSED_BY = {
     "null_content": errors.ReplyEmpty,
     "blank_content": errors.ReplyEmpty,
     "list_content": errors.ReplyWrongShape,
-    "reasoning_only": errors.ReplyEmpty,
+    "reasoning_only": errors.ReplyReasoningOnly,
+    "reasoning_content": errors.ReplyReasoningOnly,
+    "thinking_only": errors.ReplyThinkingOnly,
     "truncated": errors.ReplyTruncated,
     "whitespace": errors.ReplyTruncated,
     "abort": errors.ReplyWrongShape,
+    "repetition": errors.ReplyWrongShape,
     "no_finish": errors.ReplyWrongShape,
     "huge": errors.ReplyTooLarge,
 }
@@ -75,13 +82,22 @@ def test_a_question_comes_back_as_a_verdict_with_its_accounting(
     judge: JudgeServer, client_of: ClientOf
 ) -> None:
     reply = ask(client_of(judge.base_url))
-    assert parse_verdict(reply.content).followed is True
+    assert label_of(reply.content) is Label.FOLLOWED
     assert (reply.requested_model, reply.served_model) == ("stand-in-judge", "stand-in-judge")
     assert reply.system_fingerprint == "stand-in-1"
     assert reply.prompt_tokens
     assert reply.completion_tokens
+    assert (reply.cached_tokens, reply.reasoning_tokens) == (None, None)
     assert (reply.status, reply.tries) == (200, 1)
     assert json.loads(reply.raw)["choices"][0]["message"]["content"] == reply.content
+
+
+def test_tokens_from_the_cache_and_tokens_of_thinking_are_counted_where_the_server_does(
+    judge: JudgeServer, client_of: ClientOf
+) -> None:
+    judge.control(fault="usage_details")
+    reply = ask(client_of(judge.base_url))
+    assert (reply.cached_tokens, reply.reasoning_tokens) == (48, 7)
 
 
 def test_the_request_asks_for_one_deterministic_answer_under_the_schema(
@@ -91,15 +107,47 @@ def test_the_request_asks_for_one_deterministic_answer_under_the_schema(
     sent = json.loads(judge.seen[0].body)
     form = sent.pop("response_format")
     assert form["type"] == "json_schema"
-    assert form["json_schema"]["schema"] == VERDICT_SCHEMA
+    assert form["json_schema"]["schema"] == SCHEMA
     assert form["json_schema"]["strict"] is True
     assert sent == {
         "model": "stand-in-judge",
         "messages": QUESTION,
         "temperature": 0,
+        "top_p": 1,
+        "n": 1,
+        "presence_penalty": 0,
+        "frequency_penalty": 0,
+        "repetition_penalty": 1.0,
+        "chat_template_kwargs": {"enable_thinking": False},
         "max_tokens": 99,
         "seed": 7,
     }
+
+
+def test_a_server_that_knows_openais_fields_only_gets_no_others(
+    judge: JudgeServer, client_of: ClientOf
+) -> None:
+    ask(client_of(judge.base_url, dialect="openai", max_tokens=99))
+    sent = json.loads(judge.seen[0].body)
+    assert sent.keys().isdisjoint({"repetition_penalty", "chat_template_kwargs", "max_tokens"})
+    assert sent["max_completion_tokens"] == 99
+
+
+def test_a_call_may_have_a_budget_of_its_own(
+    judge: JudgeServer, client_of: ClientOf, clock: Clock
+) -> None:
+    client = client_of(judge.base_url, max_tries=4, max_tokens=300)
+    judge.control(fault="500")
+    with pytest.raises(errors.JudgeServerFault) as caught:
+        client.ask(QUESTION, schema=SCHEMA, budget=CallBudget(2, 60, 600))
+    assert caught.value.tries == judge.counters()["questions"] == 2
+    assert {json.loads(seen.body)["max_tokens"] for seen in judge.seen} == {600}
+    with pytest.raises(errors.JudgeServerFault):
+        client.ask(QUESTION, schema=SCHEMA, budget=CallBudget(9, 1.0, 600))
+    assert judge.counters()["questions"] == 4  # the second pause would pass its deadline
+    for wrong in ((0, 1, 1), (1, 0, 1), (1, 1, 0)):
+        with pytest.raises(ValueError, match="at least 1"):
+            CallBudget(*wrong)
 
 
 def test_no_fault_of_the_stand_in_is_left_out() -> None:
@@ -125,8 +173,11 @@ def test_content_that_is_no_verdict_is_refused_by_the_parser(
 ) -> None:
     judge.control(fault=fault)
     reply = ask(client_of(judge.base_url))
-    with pytest.raises(VerdictError):
-        parse_verdict(reply.content)
+    try:
+        label = label_of(reply.content)
+    except VerdictError:
+        label = None
+    assert label is None
 
 
 @pytest.mark.parametrize("fault", sorted(judge_faults.HARMLESS - {"slow"}))
@@ -134,7 +185,7 @@ def test_what_correct_servers_really_send_is_read(
     judge: JudgeServer, client_of: ClientOf, fault: str
 ) -> None:
     judge.control(fault=fault)
-    assert parse_verdict(ask(client_of(judge.base_url)).content).followed is True
+    assert label_of(ask(client_of(judge.base_url)).content) is Label.FOLLOWED
 
 
 @pytest.mark.parametrize("fault", ["500", "502", "503", "408", "429_bare", "reset", "cut"])
@@ -146,13 +197,17 @@ def test_a_passing_fault_is_retried_until_the_answer_comes(
     assert reply.tries == judge.counters()["questions"] == 3
 
 
-@pytest.mark.parametrize("fault", ["401", "402", "403", "404", "400", "501", "redirect", "garbage"])
+@pytest.mark.parametrize(
+    "fault",
+    ["401", "402", "403", "404", "400", "400_quota", "429_quota", "501", "redirect", "garbage"],
+)
 def test_a_lasting_fault_costs_one_request(
     judge: JudgeServer, client_of: ClientOf, clock: Clock, fault: str
 ) -> None:
     judge.control(fault=fault)
     error = failure_of(client_of(judge.base_url, max_tries=5))
     assert not error.retryable
+    assert error.pauses is (fault not in {"400", "garbage"})
     assert error.tries == judge.counters()["questions"] == 1
     assert clock.slept == []
 
@@ -281,13 +336,13 @@ def test_eight_threads_share_a_client_and_get_their_own_answers(judge: JudgeServ
     judge.control(latency_ms=50)
     config = JudgeConfig(judge.base_url, "stand-in-judge")
 
-    def said(number: int) -> bool:
-        text = f"judge-says={'true' if number % 2 else 'false'} {number}"
-        reply = client.ask([{"role": "user", "content": text}], schema=VERDICT_SCHEMA)
-        return parse_verdict(reply.content).followed
+    def said(number: int) -> Label | None:
+        text = f"judge-says={'unclear' if number % 2 else 'false'} {number}"
+        reply = client.ask([{"role": "user", "content": text}], schema=SCHEMA)
+        return label_of(reply.content)
 
     with JudgeClient(config) as client, ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(said, range(40))) == [bool(number % 2) for number in range(40)]
+        assert list(pool.map(said, range(40))) == [Label.NOT_FOLLOWED, Label.UNCLEAR] * 20
     assert judge.counters()["in_flight_max"] == 8
 
 

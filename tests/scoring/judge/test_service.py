@@ -1,243 +1,356 @@
-"""Rows before the judge: every call leaves something, no error is a label, nothing is asked for ever."""
+"""A batch is judged against a real server and real rows: what is asked, and what becomes of each row.
+
+Shaped by: errors stored as labels, rows that killed their neighbours, and verdicts written twice.
+"""
 
 from __future__ import annotations
 
+import json
+import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from django.utils import timezone
+from django.db import IntegrityError, transaction
 
 from memory.models import Retrieval
-from scoring.judge import service
-from scoring.judge.client import JudgeClient
-from scoring.models import Judgement, ScoreBatch, Signal
-from tests.factories import make_attempt, make_retrieval, make_run
-from tests.scoring.score_batches import batch_over, claimed
-from tests.stand_ins.judge_server import JudgeServer
+from memory.reasons import JudgeLabel
+from scoring import batches
+from scoring.judge import service, verdict_store
+from scoring.judge.errors import JudgeMisconfigured, JudgeQuotaExhausted
+from scoring.judge.verdict import Label
+from scoring.models import JudgeCall, Judgement, JudgePause, Signal
+from tests.factories import make_attempt, make_retrieval, make_run, make_tip
+from tests.scoring.judge.bench_rows import (
+    FOLLOWED,
+    IGNORED,
+    SCRIPT,
+    attempt_with,
+    batch_of,
+    due,
+    judged,
+    use_judge,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from tests.stand_ins.judge_server import JudgeServer
 
 pytestmark = pytest.mark.django_db
 
-
-@pytest.fixture
-def served(settings: Any) -> Iterator[JudgeServer]:
-    """A judge that this process has never asked before."""
-    with JudgeServer() as server:
-        settings.JUDGE_BASE_URL, settings.JUDGE_MODEL = server.base_url, "stand-in-judge"
-        settings.JUDGE_HTTP_TRIES = 1
-        service._bench.cache_clear()
-        yield server
-    service._bench.cache_clear()
+SAYS = {label: f"judge-says={label} about `{label}`" for label in Label}
 
 
-def rows_of_a_run(number: int = 1, **fields: Any) -> list[Retrieval]:
-    run = make_run(status="scoring", scoring_round=1)
-    return [make_retrieval(attempt=make_attempt(run=run), **fields) for _ in range(number)]
+def answers(rows: list[Retrieval]) -> list[tuple[str, bool | None, str]]:
+    return [(row.llm_label, row.tip_followed_llm, row.llm_reason) for row in rows]
 
 
-def judged(rows: list[Retrieval], *, scoring_round: int = 1) -> ScoreBatch:
-    """After a new batch over *rows* has been worked on once."""
-    batch = batch_over(rows, Signal.JUDGE, round=scoring_round)
-    service.score(claimed(batch))
+def asked(judge: JudgeServer) -> tuple[int, int]:
+    counted = judge.counters()
+    return counted["questions"], counted["pairs"]
+
+
+@pytest.mark.parametrize(("mode", "calls"), [("per_attempt", 2), ("per_tip", 6)])
+def test_each_mode_judges_every_row_of_every_attempt(
+    judge: JudgeServer, settings: Any, mode: str, calls: int
+) -> None:
+    use_judge(settings, judge, JUDGE_MODE=mode)
+    run = make_run()
+    for number in range(2):
+        attempt_with(
+            FOLLOWED, IGNORED, SAYS[Label.UNCLEAR], run=run, script=f"{SCRIPT}# {number}\n"
+        )
+    rows = judged(run)
+    assert (
+        answers(rows)
+        == [
+            ("followed", True, ""),
+            ("not_followed", False, ""),
+            ("unclear", None, "unclear"),
+        ]
+        * 2
+    )
+    assert asked(judge) == (calls, 6)
+    assert JudgeCall.objects.count() == calls
+    assert Judgement.objects.filter(call__isnull=False, cached=False).count() == 6
     for row in rows:
-        row.refresh_from_db()
-    return batch
+        assert row.llm_source.startswith("stand-in-judge@")
+        assert row.tip_followed_computed_at is not None
+        assert (row.llm_tries, row.llm_retry_at) == (1, None)
 
 
-def seconds_to_retry(row: Retrieval) -> float:
-    assert row.llm_retry_at is not None
-    return (row.llm_retry_at - timezone.now()).total_seconds()
+def test_a_call_asks_about_no_more_tips_than_allowed(judge: JudgeServer, settings: Any) -> None:
+    use_judge(settings, judge, JUDGE_TIPS_PER_CALL=2)
+    attempt = attempt_with(*(f"{FOLLOWED} {n}" for n in range(5)))
+    judged(attempt.run)
+    assert asked(judge) == (3, 5)
 
 
-def test_an_answer_is_a_label_with_its_source_and_a_judgement(served: JudgeServer) -> None:
-    (row,) = rows_of_a_run()
-    judged([row])
+def test_every_label_is_stored_with_what_it_means(judge: JudgeServer, settings: Any) -> None:
+    use_judge(settings, judge)
+    rows = judged(attempt_with(*SAYS.values()).run)
+    assert {row.llm_label: (row.tip_followed_llm, row.llm_reason) for row in rows} == {
+        "followed": (True, ""),
+        "contradicted": (False, ""),
+        "not_followed": (False, ""),
+        "not_applicable": (None, "not_applicable"),
+        "unclear": (None, "unclear"),
+    }
+    assert set(JudgeLabel.values) == {label.value for label in Label}
+    for judgement in Judgement.objects.all():
+        row = judgement.retrieval
+        assert (judgement.label, judgement.followed, judgement.reason) == (
+            row.llm_label, row.tip_followed_llm, row.llm_reason,
+        )  # fmt: skip
+
+
+def test_an_abstention_is_not_asked_about_again(judge: JudgeServer, settings: Any) -> None:
+    use_judge(settings, judge)
+    run = attempt_with(SAYS[Label.UNCLEAR], SAYS[Label.NOT_APPLICABLE]).run
+    judged(run)
+    assert not run.retrievals.filter(llm_retry_at__isnull=False).exists()
+    assert not batches.pending(Signal.JUDGE, run.pk).exists()
+
+
+def test_a_yes_without_a_quote_that_does_something_becomes_unclear_and_keeps_what_was_said(
+    judge: JudgeServer, settings: Any
+) -> None:
+    use_judge(settings, judge)
+    (row,) = judged(attempt_with(SAYS[Label.FOLLOWED], script="# followed, as advised\n").run)
+    assert answers([row]) == [("unclear", None, "quote_unverified")]
     judgement = row.judgements.get()
-    assert row.tip_followed_llm is not None
-    assert (row.tip_followed_llm, row.llm_reason) == (judgement.followed, "")
+    assert (judgement.said, judgement.label, judgement.followed) == ("followed", "unclear", None)
+
+
+def test_the_judgement_holds_claims_spans_prompt_and_call(
+    judge: JudgeServer, settings: Any
+) -> None:
+    use_judge(settings, judge)
+    judge.control(fault="usage_details")
+    (row,) = judged(attempt_with(FOLLOWED).run)
+    judgement = row.judgements.get()
+    (claim,) = judgement.evidence
+    assert claim["finding"] == "done"
+    assert claim["match"] == "match"
+    assert SCRIPT[claim["start"] : claim["end"]] == claim["quote"]
+    assert judgement.prompt_id
+    assert judgement.prompt_version >= 1
     assert row.llm_source == f"stand-in-judge@{judgement.prompt_sha256}"
-    assert (row.llm_tries, row.llm_retry_at) == (1, None)
+    assert (judgement.prompt_skill, judgement.tier, judgement.position) == ("stig", "default", 1)
+    assert len(judgement.request_key) == 64
+    call = judgement.call
+    assert (call.tips, call.http_tries, call.error_class) == (1, 1, "")
+    assert None not in {call.prompt_tokens, call.cached_tokens, call.completion_tokens}
+    assert call.seconds >= call.latency_s > 0
+    assert json.loads(call.raw_reply)["choices"]
 
 
-def test_a_prompt_that_does_not_fit_is_stored_and_asked_about_again_when_it_is_mended(
-    served: JudgeServer, settings: Any, tmp_path: Path
+def test_secrets_stay_here_and_the_row_says_so(judge: JudgeServer, settings: Any) -> None:
+    use_judge(settings, judge)
+    script = f"{SCRIPT}export DB_PASSWORD=hunter2-not-real\n"
+    run = attempt_with(FOLLOWED, "Set `api_key: abcd1234efgh-not-real`", script=script).run
+    attempt_with(IGNORED, run=run)
+    rows = judged(run)
+    sent = b"".join(seen.body for seen in judge.seen)
+    assert b"not-real" not in sent
+    assert b"[REDACTED:password:1]" in sent
+    assert [row.llm_redacted for row in rows] == [True, True, False]
+    assert [row.judgements.get().redactions for row in rows] == [
+        {"script": {"password": 1}},
+        {"script": {"password": 1}, "tip": {"password": 1}},
+        {},
+    ]
+    assert rows[0].llm_label == "followed", "quotes are looked up in the script that was sent"
+
+
+def test_a_tip_of_another_skill_is_judged_by_the_prompt_of_the_run_and_says_so(
+    judge: JudgeServer, settings: Any
 ) -> None:
-    good = settings.PROMPTS_DIR / "stig" / "tip_follow_judge.md"
-    settings.PROMPTS_DIR = tmp_path
-    file = tmp_path / "stig" / "tip_follow_judge.md"
-    file.parent.mkdir()
-    file.write_text("no heading\n")
-    rows = rows_of_a_run(2)
-    judged(rows)
-    for row in rows:
-        assert (row.tip_followed_llm, row.llm_reason) == (None, "judge_error")
-        assert row.llm_tries == 0, "an operator's fault costs the row no try"
-        assert 0 < seconds_to_retry(row) <= settings.JUDGE_RETRY_AFTER_S
-        assert str(file) in row.judgements.get().error
-    assert served.counters()["questions"] == 0
-    file.write_bytes(good.read_bytes())
-    Retrieval.objects.update(llm_reason="", llm_retry_at=None)
-    judged(rows, scoring_round=2)
-    assert all(row.tip_followed_llm is not None for row in rows)
+    use_judge(settings, judge)
+    attempt = make_attempt(run=make_run(skill="cve"), script=SCRIPT)
+    make_retrieval(attempt=attempt, tip=make_tip(skill="stig", text=FOLLOWED))
+    make_retrieval(attempt=attempt, tip=make_tip(skill="cve", text=IGNORED), rank=2)
+    rows = judged(attempt.run)
+    given = [(row.judgements.get().cross_skill, row.judgements.get().prompt_skill) for row in rows]
+    assert given == [(True, "cve"), (False, "cve")]
 
 
-def test_a_prompt_that_is_never_mended_is_not_asked_about_for_ever(
-    served: JudgeServer, settings: Any, tmp_path: Path
+# --- Failures -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason", "counted"),
+    [("500", "judge_unavailable", 0), ("extra_prose", "judge_error", 1), ("400", "judge_error", 1)],
+)
+def test_a_failure_is_a_reason_with_a_time_for_the_next_try(
+    judge: JudgeServer, settings: Any, fault: str, reason: str, counted: int
 ) -> None:
-    settings.PROMPTS_DIR = tmp_path
-    (row,) = rows_of_a_run()
-    rounds = 0
-    while not rounds or row.llm_retry_at is not None:
-        rounds += 1
-        Retrieval.objects.update(llm_reason="", llm_retry_at=None)
-        judged([row], scoring_round=rounds)
-    assert rounds == service.LONGEST_BACKOFF + settings.JUDGE_MAX_TRIES
-    assert row.llm_reason == "judge_error"
+    use_judge(settings, judge)
+    judge.control(fault=fault)
+    run = attempt_with(FOLLOWED, IGNORED).run
+    rows = judged(run)
+    assert answers(rows) == [("", None, reason)] * 2
+    assert all(row.llm_retry_at for row in rows)
+    assert [row.llm_tries for row in rows] == [counted] * 2
+    assert {judgement.reason for judgement in Judgement.objects.all()} == {reason}
+
+    judge.control(fault=None)
+    due(run)
+    assert answers(judged(run)) == [("followed", True, ""), ("not_followed", False, "")]
 
 
-def test_a_fault_of_the_product_is_stored_and_the_other_rows_go_on(
-    served: JudgeServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_a_reply_that_lacks_one_verdict_leaves_the_others_standing(
+    judge: JudgeServer, settings: Any
 ) -> None:
-    first, second = rows_of_a_run(2)
-    ask = JudgeClient.ask
-    broken = iter([True])
-
-    def fragile(client: JudgeClient, *args: Any, **kwargs: Any) -> Any:
-        if next(broken, False):
-            raise TypeError("not what was expected")
-        return ask(client, *args, **kwargs)
-
-    monkeypatch.setattr(JudgeClient, "ask", fragile)
-    judged([first, second])
-    assert (first.llm_reason, first.llm_tries) == ("judge_error", 1)
-    assert seconds_to_retry(first) > 0
-    assert "TypeError" in first.judgements.get().error
-    assert second.tip_followed_llm is not None
-    assert "not what was expected" in caplog.text
+    use_judge(settings, judge)
+    judge.control(fault="no_claims")
+    rows = judged(attempt_with(FOLLOWED, IGNORED).run)
+    assert sorted(row.llm_reason for row in rows) == ["", "judge_error"]
+    assert sorted(JudgeCall.objects.values_list("tips", "again")) == [(1, True), (2, False)]
 
 
-def test_a_row_whose_process_always_died_is_left_with_a_reason_that_says_so(
-    served: JudgeServer, settings: Any, caplog: pytest.LogCaptureFixture
+def test_a_row_that_was_tried_before_is_asked_alone(judge: JudgeServer, settings: Any) -> None:
+    use_judge(settings, judge)
+    run = attempt_with(FOLLOWED, IGNORED, f"{IGNORED} too").run
+    run.retrievals.filter(rank=2).update(llm_tries=1)
+    rows = judged(run)
+    assert list(JudgeCall.objects.values_list("tips", flat=True)) == [2, 1]
+    assert [row.llm_tries for row in rows] == [1, 2, 1]
+
+
+def test_a_row_whose_process_always_died_is_closed_and_costs_no_call(
+    judge: JudgeServer, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (row,) = rows_of_a_run(llm_tries=settings.JUDGE_MAX_TRIES)
-    judged([row])
-    assert (row.llm_reason, row.llm_retry_at) == ("judge_error", None)
-    assert served.counters()["questions"] == 0
+    use_judge(settings, judge, JUDGE_MAX_TRIES=2)
+    run = attempt_with(FOLLOWED, IGNORED).run
+    run.retrievals.filter(rank=2).update(llm_tries=2)
+    rows = judged(run)
+    assert answers(rows) == [("followed", True, ""), ("", None, "judge_error")]
+    assert rows[1].llm_retry_at is None
+    assert asked(judge) == (1, 1)
     assert "judge.worker_lost" in caplog.text
 
 
-def test_a_row_that_is_out_of_tries_with_a_stored_failure_is_not_called_a_lost_worker(
-    served: JudgeServer, settings: Any, caplog: pytest.LogCaptureFixture
+def test_the_try_is_counted_before_the_call(judge: JudgeServer, settings: Any) -> None:
+    use_judge(settings, judge)
+    run = attempt_with(FOLLOWED, IGNORED).run
+
+    class Killed(BaseException):
+        pass
+
+    def die(*_: Any, **__: Any) -> None:
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
+        patch.setattr("scoring.judge.client.JudgeClient.ask", die)
+        judged(run)
+    assert [row.llm_tries for row in run.retrievals.all()] == [1, 1]
+    assert answers(judged(run, number=2))[0][0] == "followed"
+
+
+def test_a_late_duplicate_changes_nothing_and_leaves_no_judgement(
+    judge: JudgeServer, settings: Any
 ) -> None:
-    served.control(fault="garbage")
-    (row,) = rows_of_a_run(llm_tries=1)
-    judged([row])
-    settings.JUDGE_MAX_TRIES = 2
-    Retrieval.objects.update(llm_reason="", llm_retry_at=None)
-    judged([row], scoring_round=2)
-    assert (row.llm_reason, row.llm_retry_at) == ("judge_error", None)
-    assert "judge.out_of_tries" in caplog.text
-    assert "judge.worker_lost" not in caplog.text
+    use_judge(settings, judge, JUDGE_CACHE=False)
+    run = attempt_with(FOLLOWED, SAYS[Label.UNCLEAR]).run
+    publish = verdict_store.publish
+
+    def twice(*given: Any, **options: Any) -> list[Judgement]:
+        """Somebody else was quicker."""
+        publish(*given, **options)
+        return publish(*given, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(verdict_store, "publish", twice)
+        rows = judged(run)
+    assert [row.judgements.count() for row in rows] == [1, 1]
+    assert answers(rows) == [("followed", True, ""), ("unclear", None, "unclear")]
 
 
-def test_a_late_duplicate_verdict_changes_nothing(
-    served: JudgeServer, monkeypatch: pytest.MonkeyPatch
+def test_no_label_can_stand_beside_a_boolean_that_says_otherwise() -> None:
+    row = make_retrieval(llm=True)
+    for wrong in (
+        {"llm_label": "not_followed"},
+        {"llm_label": "unclear", "llm_reason": "unclear"},
+        {"llm_label": "followed", "tip_followed_llm": None},
+        {"llm_label": "unclear", "tip_followed_llm": None, "llm_reason": ""},
+        {"llm_label": "unclear", "tip_followed_llm": None, "llm_reason": "judge_error"},
+        {"llm_label": "followed", "llm_source": ""},
+    ):
+        with pytest.raises(IntegrityError), transaction.atomic():
+            Retrieval.objects.filter(pk=row.pk).update(**wrong)
+
+
+# --- When the judge is away -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", ["401", "404", "429_quota"])
+def test_an_error_that_an_operator_must_mend_costs_one_call_and_one_line(
+    judge: JudgeServer, settings: Any, fault: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (row,) = rows_of_a_run()
-    ask = JudgeClient.ask
+    use_judge(settings, judge, JUDGE_PAUSE_S=600.0)
+    judge.control(fault=fault)
+    run = make_run()
+    for number in range(3):
+        attempt_with(FOLLOWED, IGNORED, run=run, script=f"{SCRIPT}# {number}\n")
+    with caplog.at_level(logging.WARNING, "scoring"):
+        rows = judged(run)
+        other = judged(attempt_with(FOLLOWED).run)
+    assert asked(judge)[0] == 1
+    pause = JudgePause.objects.get()
+    assert pause.cleared_at is None
+    assert caplog.text.count("judge.paused") == 1
+    for row in [*rows[2:], *other]:
+        assert (row.llm_reason, row.llm_tries) == ("judge_unavailable", 0)
+        assert row.llm_retry_at >= pause.until
 
-    def slow(client: JudgeClient, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return ask(client, *args, **kwargs)
-        finally:
-            Retrieval.objects.filter(pk=row.pk).update(  # meanwhile, another worker
-                tip_followed_llm=True,
-                llm_source="another@0",
-                tip_followed_computed_at=timezone.now(),
-            )
 
-    monkeypatch.setattr(JudgeClient, "ask", slow)
-    judged([row])
-    assert (row.tip_followed_llm, row.llm_source) == (True, "another@0")
-    served.control(fault="garbage")
-    Retrieval.objects.update(tip_followed_llm=None)
-    judged([row], scoring_round=2)
-    assert (row.tip_followed_llm, row.llm_reason, row.llm_retry_at) == (True, "", None)
+def test_a_server_that_is_away_is_left_alone_after_a_few_calls(
+    judge: JudgeServer, settings: Any
+) -> None:
+    use_judge(settings, judge)
+    judge.control(fault="503")
+    run = make_run()
+    for number in range(9):
+        attempt_with(FOLLOWED, run=run, script=f"{SCRIPT}# {number}\n")
+    rows = judged(run)
+    assert asked(judge)[0] == 5
+    assert {row.llm_reason for row in rows} == {"judge_unavailable"}
+    assert {row.llm_tries for row in rows} == {0}
+
+
+# --- Pairs ----------------------------------------------------------------------------------------
+
+
+def test_pairs_come_back_in_order_with_their_verified_labels(
+    judge: JudgeServer, settings: Any
+) -> None:
+    use_judge(settings, judge)
+    pairs = [
+        (FOLLOWED, SCRIPT),
+        (IGNORED, "true\n"),
+        (IGNORED, SCRIPT),
+        (SAYS[Label.FOLLOWED], "# only words\n"),
+        (" ", SCRIPT),
+    ]
+    labels = service.ask_pairs(pairs, skill="stig")
+    assert labels == [Label.FOLLOWED, Label.NOT_FOLLOWED, Label.NOT_FOLLOWED, Label.UNCLEAR, None]
+    assert asked(judge) == (3, 4), "pairs of one script share a call"
     assert not Judgement.objects.exists()
 
 
-def test_a_dead_server_is_asked_a_few_times_and_then_left_alone(served: JudgeServer) -> None:
-    served.control(fault="503")
-    rows = rows_of_a_run(service.FAILURES_TO_OPEN + 3)
-    judged(rows)
-    assert served.counters()["questions"] == service.FAILURES_TO_OPEN
-    assert {row.llm_reason for row in rows} == {"judge_unavailable"}
-    assert {row.llm_tries for row in rows} == {0}
-    assert all(seconds_to_retry(row) > 0 for row in rows)
-
-
-def test_the_breaker_opens_on_failures_in_a_row_only_and_closes_by_itself(
-    monkeypatch: pytest.MonkeyPatch,
+def test_pairs_meet_a_wrong_key_once_and_name_another_model(
+    judge: JudgeServer, settings: Any
 ) -> None:
-    now = [100.0]
-    monkeypatch.setattr(service.time, "monotonic", lambda: now[0])
-    breaker = service.Breaker()
-    for _ in range(3):
-        for unavailable in [True] * (service.FAILURES_TO_OPEN - 1) + [False]:
-            breaker.record(unavailable=unavailable)
-    assert not breaker.is_open()
-    for _ in range(service.FAILURES_TO_OPEN):
-        assert not breaker.is_open()
-        breaker.record(unavailable=True)
-    assert breaker.is_open()
-    now[0] += service.OPEN_FOR_S
-    assert not breaker.is_open()
+    use_judge(settings, judge, JUDGE_CONCURRENCY=1)
+    pairs = [(FOLLOWED, f"{SCRIPT}# {number}\n") for number in range(20)]
+    with pytest.raises(JudgeMisconfigured):
+        service.ask_pairs(pairs, skill="stig", model="another")
+    assert asked(judge)[0] <= 2
+    judge.control(fault="402")
+    with pytest.raises(JudgeQuotaExhausted):
+        service.ask_pairs(pairs[:1], skill="stig")
 
 
-@pytest.mark.parametrize("failures", [1, 2, 5, 8, 9, 1000])
-def test_a_retry_is_later_each_time_within_bounds_and_together_for_a_round(
-    failures: int, settings: Any
-) -> None:
-    settings.JUDGE_RETRY_AFTER_S = 60.0
-    longest = 60.0 * 2 ** (min(failures, service.LONGEST_BACKOFF) - 1)
-    rounds = [ScoreBatch(run_id=run, round=number) for run in range(5) for number in range(1, 6)]
-    delays = [service.retry_delay(failures, of=batch) for batch in rounds]
-    assert all(longest / 2 <= delay <= longest for delay in delays)
-    assert len(set(delays)) == len(rounds), "runs do not come back all at once"
-    assert delays == [service.retry_delay(failures, of=batch) for batch in rounds]
-
-
-def test_a_retry_is_never_sooner_than_the_server_asked_for(
-    served: JudgeServer, settings: Any
-) -> None:
-    settings.JUDGE_RETRY_AFTER_S = 1.0
-    served.control(fault="429", retry_after="3600")
-    (row,) = rows_of_a_run()
-    judged([row])
-    assert 3590 < seconds_to_retry(row) <= 3600
-    batch = ScoreBatch(run_id=1, round=1)
-    assert service.retry_delay(1, of=batch, asked_for=0.001) >= 0.5
-
-
-def test_nobody_at_the_judges_address_is_told_from_one_who_dislikes_the_question(
-    served: JudgeServer, settings: Any
-) -> None:
-    assert not service.is_away()
-    settings.JUDGE_MODEL = "a model that it does not list"
-    assert not service.is_away()
-    with JudgeServer() as another:
-        settings.JUDGE_BASE_URL = another.base_url
-    assert service.is_away()
-    settings.JUDGE_BASE_URL = "ftp://nobody"
-    assert service.is_away()
-
-
-def test_the_least_tried_rows_are_asked_first(served: JudgeServer) -> None:
-    rows = rows_of_a_run(3)
-    Retrieval.objects.filter(pk=rows[0].pk).update(llm_tries=2)
-    judged(rows)
-    asked = Judgement.objects.order_by("pk").values_list("retrieval_id", flat=True)
-    assert list(asked) == [rows[1].pk, rows[2].pk, rows[0].pk]
+def test_a_batch_without_a_judge_is_refused_by_name(settings: Any) -> None:
+    settings.JUDGE_BASE_URL = ""
+    with pytest.raises(ValueError, match="JUDGE_BASE_URL"):
+        service.score(batch_of(attempt_with(FOLLOWED).run))

@@ -1,225 +1,275 @@
-"""A verdict is the exact object or a typed refusal: nothing is harvested, repaired or assumed.
+"""Every id comes out as a verdict, as missing or as refused: nothing is harvested, repaired, assumed.
 
-Shaped by graders that passed on `{}`, on empty lists, on the first brace they found.
+Shaped by graders that passed on `{}`, on empty lists, on the first brace they found, and that matched
+verdicts to items by their position.
 """
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
+import jsonschema
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
+from scoring.judge import errors as e
 from scoring.judge import verdict as v
-from scoring.judge.errors import JudgeError
-from scoring.judge.verdict import Verdict, VerdictError, parse_verdict
+from scoring.judge.verdict import Finding, Label, followed_of, parse_reply, verdict_schema
+from tests.scoring.judge.replies import claim, reply, verdict
 
-GOOD = '{"followed": true, "reasoning": "it runs chronyc makestep"}'
-READ = Verdict(followed=True, reasoning="it runs chronyc makestep")
+GOOD = reply(verdict())
+ALONE = json.dumps(verdict())
 
-ACCEPTED = {
-    "as it is": (GOOD, READ),
-    "white space around and inside": (GOOD.replace(":", " \r\n\t: \n") + "\n\n", READ),
-    "fields in the other order": ('{"reasoning": "r", "followed": false}', Verdict(False, "r")),
-    "a fence": (f"```json\n{GOOD}\n```", READ),
-    "a fence without a language": (f"\n```\n{GOOD}\n```\n", READ),
-    "a fence of tildes": (f"~~~JSON\r\n{GOOD}\r\n~~~", READ),
-    "a closed think block": (f"<think>maybe</think>\n{GOOD}", READ),
-    "a think block with a draft in it": (f'<think>{{"followed": false}}</think>{GOOD}', READ),
-    "a think block before a fence": (f"<think>\n\n</think>\n\n```json\n{GOOD}\n```", READ),
-    "raw control characters": (
-        '{"followed": false, "reasoning": "a\x01b\n\tc\x1b[0m"}',
-        Verdict(False, "a\x01b\n\tc\x1b[0m"),
+READ = {
+    "as it is": (GOOD, ""),
+    "white space around and inside": (GOOD.replace(":", " \r\n\t: \n") + "\n\n", ""),
+    "fields in another order": (
+        json.dumps({"verdicts": [dict(reversed(verdict().items()))]}),
+        "",
     ),
-    "an escaped emoji": ('{"followed": true, "reasoning": "\\ud83d\\ude00"}', Verdict(True, "😀")),
-    "what Postgres cannot hold": (
-        '{"followed": true, "reasoning": "\\u0000 \\ud83d \x00"}',
-        Verdict(True, "\u2400 \ufffd \u2400"),
+    "a fence": (f"```json\n{GOOD}\n```", "fence"),
+    "a fence without a language": (f"\n```\n{GOOD}\n```\n", "fence"),
+    "a fence of tildes": (f"~~~JSON\r\n{GOOD}\r\n~~~", "fence"),
+    "a closed think block": (f"<think>maybe</think>\n{GOOD}", "think"),
+    "a think block with a draft in it": (f"<think>{reply()}</think>{GOOD}", "think"),
+    "a think block before a fence": (
+        f"<think>\n\n</think>\n\n```json\n{GOOD}\n```",
+        "think+fence",
     ),
-    "tags and fences as text": (
-        json.dumps({"followed": True, "reasoning": "</think> ```json {} ``` <think>"}),
-        Verdict(True, "</think> ```json {} ``` <think>"),
+}
+
+NO_REPLY = {
+    "nothing": ("", e.VerdictNotJson),
+    "prose": ("Yes, it was followed.", e.VerdictNotJson),
+    "prose before": (f"My verdict: {GOOD}", e.VerdictNotJson),
+    "prose after": (f"{GOOD} I hope this helps.", e.VerdictNotJson),
+    "two objects": (f"{GOOD}\n{GOOD}", e.VerdictNotJson),
+    "cut": (GOOD[:-5], e.VerdictNotJson),
+    "a byte order mark": (f"\ufeff{GOOD}", e.VerdictNotJson),
+    "single quotes": (GOOD.replace('"', "'"), e.VerdictNotJson),
+    "a trailing comma": (GOOD.replace("]}", ",]}"), e.VerdictNotJson),
+    "a comment": (f"{GOOD} // sure", e.VerdictNotJson),
+    "an open think block": (f"<think>well {GOOD}", e.VerdictNotJson),
+    "a think block that only ends": (f"well</think>{GOOD}", e.VerdictNotJson),
+    "a think block behind": (f"{GOOD}<think>ok</think>", e.VerdictNotJson),
+    "two think blocks": (f"<think>a</think><think>b</think>{GOOD}", e.VerdictNotJson),
+    "two fences": (f"```json\n{GOOD}\n```\n```json\n{GOOD}\n```", e.VerdictNotJson),
+    "a fence in a fence": (f"~~~\n```json\n{GOOD}\n```\n~~~", e.VerdictNotJson),
+    "an open fence": (f"```json\n{GOOD}", e.VerdictNotJson),
+    "another language": (f"```python\n{GOOD}\n```", e.VerdictNotJson),
+    "a fence and a sea of blanks": ("```" + " " * 200_000 + "x", e.VerdictNotJson),
+    "deep nesting": ("[" * 50_000, e.VerdictNotJson),
+    "a list": (f"[{GOOD}]", e.VerdictNotObject),
+    "true": ("true", e.VerdictNotObject),
+    "null": ("null", e.VerdictNotObject),
+    "a number": ("1", e.VerdictNotObject),
+    "encoded twice": (json.dumps(GOOD), e.VerdictNotObject),
+    "an empty object": ("{}", e.VerdictFieldMissing),
+    "a verdict without its list": (ALONE, e.VerdictFieldMissing),
+    "the schema of another judge": ('{"followed": true, "reasoning": "r"}', e.VerdictFieldMissing),
+    "one field more": ('{"ok": 1, ' + GOOD[1:], e.VerdictFieldUnknown),
+    "verdicts by id": ('{"verdicts": {"t1": 1}}', e.VerdictFieldType),
+    "a null list": ('{"verdicts": null}', e.VerdictFieldType),
+    "a verdict that is a word": ('{"verdicts": ["followed"]}', e.VerdictNotObject),
+    "an unknown id": (reply(verdict("t9")), e.VerdictIdInvalid),
+    "an id in other letters": (reply(verdict("T1")), e.VerdictIdInvalid),
+    "no id": (GOOD.replace('"id": "t1", ', ""), e.VerdictIdInvalid),
+    "a number for an id": (reply(verdict(id=1)), e.VerdictIdInvalid),
+    "an id twice": (reply(verdict(), verdict(label="not_followed")), e.VerdictIdInvalid),
+    "one verdict too many": (reply(verdict(), verdict("t2"), verdict("t3")), e.VerdictIdInvalid),
+    "a key twice": (GOOD.replace('"label"', '"label": "unclear", "label"'), e.VerdictDuplicateKey),
+    "a key twice, spelled apart": (
+        GOOD.replace('"label"', '"l\\u0061bel": "followed", "label"'),
+        e.VerdictDuplicateKey,
     ),
-    "400 characters": (
-        json.dumps({"followed": False, "reasoning": "x" * 400}),
-        Verdict(False, "x" * 400),
+    "a key twice behind a fence": (
+        "```\n" + GOOD.replace('"label"', '"label": "unclear", "label"') + "\n```",
+        e.VerdictDuplicateKey,
     ),
-    "an empty reasoning": ('{"followed": false, "reasoning": ""}', Verdict(False, "")),
+    "NaN": (GOOD.replace('"followed"', "NaN"), e.VerdictNumberInvalid),
+    "minus infinity": (GOOD.replace('"followed"', "-Infinity"), e.VerdictNumberInvalid),
+    "a float that overflows": (GOOD.replace('"followed"', "1e999"), e.VerdictNumberInvalid),
+    "an integer of 16,000 digits": (
+        GOOD.replace('"followed"', "9" * 16_000),
+        e.VerdictNumberInvalid,
+    ),
+    "a loop of blanks": (GOOD + " " * 300_000, e.VerdictTooLong),
 }
 
 REFUSED = {
-    "nothing": ("", v.VerdictNotJson),
-    "white space": (" \n", v.VerdictNotJson),
-    "prose": ("Yes, it was followed.", v.VerdictNotJson),
-    "prose before": (f"My verdict: {GOOD}", v.VerdictNotJson),
-    "prose after": (f"{GOOD} I hope this helps.", v.VerdictNotJson),
-    "two objects": (f"{GOOD}\n{GOOD}", v.VerdictNotJson),
-    "cut": (GOOD[:-5], v.VerdictNotJson),
-    "a byte order mark": (f"\ufeff{GOOD}", v.VerdictNotJson),
-    "single quotes": (GOOD.replace('"', "'"), v.VerdictNotJson),
-    "Python's True": (GOOD.replace("true", "True"), v.VerdictNotJson),
-    "a trailing comma": (GOOD.replace("}", ",}"), v.VerdictNotJson),
-    "a comment": (f"{GOOD} // sure", v.VerdictNotJson),
-    "an open think block": (f"<think>well {GOOD}", v.VerdictNotJson),
-    "a think block that only ends": (f"well</think>{GOOD}", v.VerdictNotJson),
-    "a think block behind": (f"{GOOD}<think>ok</think>", v.VerdictNotJson),
-    "two think blocks": (f"<think>a</think><think>b</think>{GOOD}", v.VerdictNotJson),
-    "two fences": (f"```json\n{GOOD}\n```\n```json\n{GOOD}\n```", v.VerdictNotJson),
-    "a fence in a fence": (f"~~~\n```json\n{GOOD}\n```\n~~~", v.VerdictNotJson),
-    "an open fence": (f"```json\n{GOOD}", v.VerdictNotJson),
-    "prose before a fence": (f"Here:\n```json\n{GOOD}\n```", v.VerdictNotJson),
-    "another language": (f"```python\n{GOOD}\n```", v.VerdictNotJson),
-    "deep nesting": ("[" * 50_000, v.VerdictNotJson),
-    "a list": (f"[{GOOD}]", v.VerdictNotObject),
-    "an empty list": ("[]", v.VerdictNotObject),
-    "true": ("true", v.VerdictNotObject),
-    "null": ("null", v.VerdictNotObject),
-    "a number": ("1", v.VerdictNotObject),
-    "encoded twice": (json.dumps(GOOD), v.VerdictNotObject),
-    "an empty object": ("{}", v.VerdictFieldMissing),
-    "no reasoning": ('{"followed": true}', v.VerdictFieldMissing),
-    "no label": ('{"reasoning": "r"}', v.VerdictFieldMissing),
-    "other names": ('{"Followed": true, "reason": "r"}', v.VerdictFieldMissing),
-    "wrapped": (f'{{"verdict": {GOOD}}}', v.VerdictFieldMissing),
-    "one field more": (GOOD.replace("}", ', "confidence": 1}'), v.VerdictFieldUnknown),
-    "a label in quotes": (GOOD.replace("true", '"true"'), v.VerdictFieldType),
-    "a label of 1": (GOOD.replace("true", "1"), v.VerdictFieldType),
-    "a label of 1.0": (GOOD.replace("true", "1.0"), v.VerdictFieldType),
-    "a null label": (GOOD.replace("true", "null"), v.VerdictFieldType),
-    "a list of labels": (GOOD.replace("true", "[true]"), v.VerdictFieldType),
-    "a null reasoning": ('{"followed": true, "reasoning": null}', v.VerdictFieldType),
-    "a list of reasons": ('{"followed": true, "reasoning": ["r"]}', v.VerdictFieldType),
-    "the label twice": (GOOD.replace("}", ', "followed": false}'), v.VerdictDuplicateKey),
-    "the same label twice": (GOOD.replace("}", ', "followed": true}'), v.VerdictDuplicateKey),
-    "a key twice, spelled apart": (
-        GOOD.replace("}", ', "follow\\u0065d": true}'),
-        v.VerdictDuplicateKey,
-    ),
-    "a key twice further down": (
-        GOOD.replace("}", ', "x": {"a": 1, "a": 2}}'),
-        v.VerdictDuplicateKey,
-    ),
-    "a key twice behind a fence": (
-        "```\n" + GOOD.replace("}", ', "followed": false}') + "\n```",
-        v.VerdictDuplicateKey,
-    ),
-    "NaN": (GOOD.replace("true", "NaN"), v.VerdictNumberInvalid),
-    "minus infinity": (GOOD.replace("true", "-Infinity"), v.VerdictNumberInvalid),
-    "a float that overflows": (GOOD.replace("true", "1e999"), v.VerdictNumberInvalid),
-    "an integer of 16,000 digits": (GOOD.replace("true", "9" * 16_000), v.VerdictNumberInvalid),
-    "a reasoning of 401 characters": (
-        json.dumps({"followed": True, "reasoning": "x" * 401}),
-        v.VerdictTooLong,
-    ),
-    "a loop of blanks": (GOOD + " " * 300_000, v.VerdictTooLong),
+    "no reasoning": ({"reasoning": None}, e.VerdictFieldType),
+    "a list of reasons": ({"reasoning": ["r"]}, e.VerdictFieldType),
+    "a reasoning of 401 characters": ({"reasoning": "x" * 401}, e.VerdictTooLong),
+    "a field more": ({"confidence": 1}, e.VerdictFieldUnknown),
+    "a switch for the checks": ({"skip_validation": True}, e.VerdictFieldUnknown),
+    "a label of true": ({"label": True}, e.VerdictFieldType),
+    "a null label": ({"label": None}, e.VerdictFieldType),
+    "a label of another judge": ({"label": "maybe"}, e.VerdictValueUnknown),
+    "a label with a blank": ({"label": "followed "}, e.VerdictValueUnknown),
+    "a label in capitals": ({"label": "FOLLOWED"}, e.VerdictValueUnknown),
+    "a finding of another judge": ({"claims": [claim("yes")]}, e.VerdictValueUnknown),
+    "a finding of 1": ({"claims": [claim(finding=1)]}, e.VerdictFieldType),
+    "no claims": ({"claims": []}, e.VerdictNoClaims),
+    "a claim that is a text": ({"claims": ["done"]}, e.VerdictNotObject),
+    "claims by name": ({"claims": {"a": 1}}, e.VerdictFieldType),
+    "seven claims": ({"claims": [claim()] * 7}, e.VerdictTooLong),
+    "a claim with a field more": ({"claims": [claim(verified=True)]}, e.VerdictFieldUnknown),
+    "a null quote": ({"claims": [claim(quote=None)]}, e.VerdictFieldType),
+    "a quote of 301 characters": ({"claims": [claim(quote="x" * 301)]}, e.VerdictTooLong),
 }
 
 
-@pytest.mark.parametrize("case", ACCEPTED)
-def test_a_valid_object_is_read(case: str) -> None:
-    content, expected = ACCEPTED[case]
-    assert parse_verdict(content) == expected
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_anything_else_is_refused_with_the_class_of_its_defect(case: str) -> None:
-    content, expected = REFUSED[case]
-    with pytest.raises(VerdictError) as caught:
-        parse_verdict(content)
-    assert type(caught.value) is expected
-    assert isinstance(caught.value, JudgeError)
-    assert (caught.value.reason, caught.value.retryable) == ("judge_error", False)
-
-
-def test_an_error_does_not_quote_the_reply() -> None:
-    for content, _ in REFUSED.values():
-        with pytest.raises(VerdictError) as caught:
-            parse_verdict(content)
-        assert "chronyc" not in str(caught.value)
-
-
-objects = st.fixed_dictionaries({"followed": st.booleans(), "reasoning": st.text(max_size=400)})
-any_json = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.just("followed"), inner),
-    max_leaves=10,
-)
-pieces = st.sampled_from(
-    ['{"followed": true, ', '"reasoning": "r"', "}", "{", "```json\n", "\n```", "<think>", "</think>",
-     '"followed": false', ",", "null", "NaN", " ", "\n", "true", '"', "\\u0000"]
-)  # fmt: skip
-
-
-@settings(deadline=None)  # two cores, shared
-@given(objects, st.booleans(), st.sampled_from(["", " ", "\n"]))
-def test_every_valid_object_is_read_back(
-    value: dict[str, object], ascii_only: bool, around: str
-) -> None:
-    read = parse_verdict(around + json.dumps(value, ensure_ascii=ascii_only) + around)
-    assert read.followed is value["followed"]
-    assert read.reasoning == v.storable(str(value["reasoning"]))
-
-
-def bare(content: str) -> str:
-    """Take off what may be taken off, by other means than the parser."""
-    text = content.strip(" \t\r\n")
-    if text.startswith("<think>") and "</think>" in text:
-        text = text.partition("</think>")[2].strip(" \t\r\n")
-    lines = text.split("\n")
-    first = lines[0].strip().lower()
-    fenced = first in {"```", "```json", "~~~", "~~~json"} and lines[-1].strip() == first[:3]
-    return "\n".join(lines[1:-1]) if fenced and len(lines) > 2 else text
-
-
-def check(content: str) -> None:
-    try:
-        read = parse_verdict(content)
-    except VerdictError:
-        return
-    candidates = []
-    for text in (content, bare(content)):
-        try:
-            candidates.append(json.loads(text, strict=False))
-        except ValueError:
-            continue
-    assert any(
-        isinstance(found, dict)
-        and found.keys() == {"followed", "reasoning"}
-        and found["followed"] is read.followed
-        and v.storable(found["reasoning"]) == read.reasoning
-        for found in candidates
+@pytest.mark.parametrize("case", READ)
+def test_a_valid_reply_is_read_and_says_what_was_taken_off(case: str) -> None:
+    content, stripped = READ[case]
+    parsed = parse_reply(content, ["t1"])
+    assert (parsed.missing, parsed.refused, parsed.stripped) == ((), {}, stripped)
+    read = parsed.verdicts["t1"]
+    assert (read.id, read.label, read.reasoning) == ("t1", "followed", "it runs chronyc makestep")
+    assert read.claims == (
+        v.Claim("step the clock", Finding.DONE, "chronyc -a makestep", "it runs it"),
     )
 
 
-@settings(deadline=None)  # two cores, shared
-@given(st.text() | st.lists(pieces, max_size=12).map("".join) | any_json.map(json.dumps))
-def test_arbitrary_text_is_a_verdict_only_if_it_is_the_object(content: str) -> None:
-    check(content)
+@pytest.mark.parametrize("case", NO_REPLY)
+def test_a_reply_that_cannot_be_told_apart_is_refused_as_a_whole(case: str) -> None:
+    content, expected = NO_REPLY[case]
+    with pytest.raises(e.VerdictError) as caught:
+        parse_reply(content, ["t1", "t2"])
+    assert type(caught.value) is expected
+    assert (caught.value.reason, caught.value.retryable) == ("judge_error", False)
+    assert caught.value.worth_reasking
+    assert "chronyc" not in str(caught.value)
 
 
-@settings(deadline=None)  # two cores, shared
-@given(objects, st.data())
-def test_a_damaged_object_is_never_read_as_another_verdict(
-    value: dict[str, object], data: st.DataObject
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_defect_of_one_verdict_is_its_own_and_leaves_the_others(case: str) -> None:
+    change, expected = REFUSED[case]
+    parsed = parse_reply(reply(verdict(**change), verdict("t2", "not_followed")), ["t1", "t2"])
+    assert {name: type(error) for name, error in parsed.refused.items()} == {"t1": expected}
+    assert parsed.verdicts.keys() == {"t2"}
+    assert "chronyc" not in str(parsed.refused["t1"])
+
+
+@pytest.mark.parametrize("field", ["claims", "reasoning", "label"])
+def test_every_field_of_a_verdict_is_required(field: str) -> None:
+    lacking = {name: value for name, value in verdict().items() if name != field}
+    refused = parse_reply(reply(lacking), ["t1"]).refused["t1"]
+    assert type(refused) is e.VerdictFieldMissing
+    assert field in str(refused)
+
+
+def test_ids_that_the_reply_leaves_out_are_missing_in_the_order_in_which_they_were_asked() -> None:
+    parsed = parse_reply(reply(verdict("t3")), ["t2", "t3", "t1"])
+    assert parsed.missing == ("t2", "t1")
+    assert parse_reply(reply(), ["t1"]).missing == ("t1",)
+
+
+def test_the_order_of_the_verdicts_does_not_matter() -> None:
+    parsed = parse_reply(reply(verdict("t2", "unclear"), verdict("t1")), ["t1", "t2"])
+    assert {name: read.label for name, read in parsed.verdicts.items()} == {
+        "t1": "followed",
+        "t2": "unclear",
+    }
+
+
+@pytest.mark.parametrize(
+    ("label", "findings", "agrees"),
+    [
+        ("followed", ["done"], True),
+        ("followed", ["absent", "done"], True),
+        ("followed", ["opposite", "done"], True),
+        ("followed", ["opposite"], False),
+        ("followed", ["absent"], False),
+        ("followed", ["unclear"], False),
+        ("contradicted", ["opposite"], True),
+        ("contradicted", ["done", "opposite"], True),
+        ("contradicted", ["done"], False),
+        ("contradicted", ["absent"], False),
+        ("not_followed", ["absent"], True),
+        ("not_followed", ["done", "absent"], True),
+        ("not_followed", ["done"], False),
+        ("not_followed", ["opposite"], False),
+        ("not_applicable", ["absent"], True),
+        ("not_applicable", ["unclear"], True),
+        ("not_applicable", ["absent", "done"], False),
+        ("not_applicable", ["opposite"], False),
+        ("unclear", ["done", "opposite", "absent", "unclear"], True),
+    ],
+)
+def test_a_label_that_its_own_checklist_contradicts_is_refused(
+    label: str, findings: list[str], agrees: bool
 ) -> None:
-    text = json.dumps(value)
-    start = data.draw(st.integers(0, len(text)))
-    end = data.draw(st.integers(start, len(text)))
-    check(text[:start] + data.draw(st.text(max_size=5) | pieces) + text[end:])
-    assert_truncated_is_refused(text, end)
+    stated = verdict(label=label, claims=[claim(finding) for finding in findings])
+    parsed = parse_reply(reply(stated), ["t1"])
+    assert ("t1" in parsed.verdicts) is agrees
+    assert agrees or type(parsed.refused["t1"]) is e.VerdictContradiction
 
 
-def assert_truncated_is_refused(text: str, end: int) -> None:
-    if end < len(text):
-        with pytest.raises(VerdictError):
-            parse_verdict(text[:end])
+def test_only_three_labels_say_whether_the_tip_was_followed() -> None:
+    assert {label: followed_of(label) for label in Label} == {
+        Label.FOLLOWED: True,
+        Label.CONTRADICTED: False,
+        Label.NOT_FOLLOWED: False,
+        Label.NOT_APPLICABLE: None,
+        Label.UNCLEAR: None,
+    }
 
 
-@settings(deadline=None)  # two cores, shared
-@given(st.text(alphabet=st.characters(), max_size=60))
-def test_what_is_kept_can_be_stored(text: str) -> None:
-    kept = v.storable(text)
-    assert "\x00" not in kept
-    kept.encode("utf-8")
-    assert len(kept) == len(text)
+def test_what_postgres_cannot_hold_is_replaced_and_all_else_is_kept() -> None:
+    text = 'a\x01b\n\x1b[0m ``` {} ``` </think> "q" \u00e9\U0001f600'
+    changed = verdict(reasoning=f"{text}\x00\ud83d", claims=[claim(quote=f"{text}\x00")])
+    read = parse_reply(reply(changed), ["t1"]).verdicts["t1"]
+    assert read.reasoning == f"{text}\u2400\ufffd"
+    assert read.claims[0].quote == f"{text}\u2400"
+
+
+def test_raw_control_characters_in_strings_are_read_as_they_are() -> None:
+    raw = GOOD.replace("it runs it", "it\x01\n\tis")
+    assert parse_reply(raw, ["t1"]).verdicts["t1"].claims[0].why == "it\x01\n\tis"
+
+
+def test_the_schema_accepts_what_the_parser_accepts_and_caps_every_size() -> None:
+    schema = verdict_schema(["t1", "t2"])
+    validator = jsonschema.Draft202012Validator(schema)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert not list(validator.iter_errors(json.loads(reply(verdict(), verdict("t2", "unclear")))))
+    bad: list[dict[str, Any]] = [change | {"id": "t2"} for change, _ in REFUSED.values()]
+    for change in bad:
+        assert list(validator.iter_errors(json.loads(reply(verdict(), verdict(**change)))))
+    assert list(validator.iter_errors(json.loads(reply(verdict()))))
+    assert list(validator.iter_errors(json.loads(reply(verdict(), verdict("t3")))))
+    for part in _parts(schema):
+        if part.get("type") == "object":
+            assert part["required"] == list(part["properties"])
+            assert part["additionalProperties"] is False
+        if part.get("type") == "string":
+            assert "maxLength" in part or "enum" in part
+        if part.get("type") == "array":
+            assert {"minItems", "maxItems"} <= part.keys()
+
+
+def _parts(schema: Any) -> list[dict[str, Any]]:
+    inner = (
+        schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
+    )
+    own = [schema] if isinstance(schema, dict) and "type" in schema else []
+    return own + [part for value in inner for part in _parts(value)]
+
+
+def test_the_model_writes_the_checklist_before_the_label() -> None:
+    verdicts: Any = verdict_schema(["t1"])["properties"]
+    assert list(verdicts["verdicts"]["items"]["properties"]) == [
+        "id",
+        "claims",
+        "reasoning",
+        "label",
+    ]
+
+
+@pytest.mark.parametrize("ids", [[], ["a", "a"], [""], ["x" * 33], [str(n) for n in range(65)]])
+def test_ids_that_could_not_have_been_asked_about_are_the_callers_error(ids: list[str]) -> None:
+    with pytest.raises(ValueError, match="id"):
+        verdict_schema(ids)
+    with pytest.raises(ValueError, match="id"):
+        parse_reply(GOOD, ids)

@@ -1,0 +1,193 @@
+"""p(followed) on the rows of a run, and the rows that a better judge or a person should look at.
+
+Guarantees: `fill` is a recount: the same rows and coefficients give the same numbers, and a row
+whose signals all fell silent loses its number; coefficients fitted with one judge are never applied
+to a label of another, which gets the hand-set ones. A review is not read: it outranks p wherever
+credit is computed.
+
+Does not guarantee that p is calibrated: `tip_followed_p_version` says which numbers gave it.
+
+Shaped by ADR-0019's chain, in which two signals that disagreed left no mark on the row.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from django.db import connection
+
+from memory.models import Retrieval
+from memory.reasons import STRUCTURAL
+from scoring.following_model import (
+    HAND_SET,
+    JUDGE_LABELS,
+    TRACE_VERDICTS,
+    Coefficients,
+    CoefficientsError,
+    Signals,
+    coefficients_from,
+    probability,
+)
+from scoring.models import Calibration
+from scoring.pair_signals import COMBINED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+logger = logging.getLogger(__name__)
+
+DOUBT_WITHIN: Final = 0.2
+"""|p - 0.5| up to which a row is in doubt."""
+FAR_TEXTS: Final = 0.3
+NEAR_TEXTS: Final = 0.8
+"""Cosines at which a judge who says the opposite is looked at. The cosine measures topic: it may
+draw attention to a row, it never outvotes."""
+
+_WRITE_AT_ONCE: Final = 2_000
+_COLUMNS: Final = (
+    "pk", "shown", "llm_source", "llm_reason", "tip_followed_llm", "tip_followed_emb",
+    "tip_followed_trace", "tip_followed_trace_verdict", "tip_followed_review",
+    "tip_followed_p", "tip_followed_p_version",
+)  # fmt: skip
+
+
+def signals_of(row: Retrieval) -> Signals:
+    """The machine signals of a stored retrieval; a value of an unknown vocabulary counts as absent."""
+    label = row.llm_label
+    if label not in JUDGE_LABELS:
+        label = {True: "followed", False: "not_followed", None: ""}[row.tip_followed_llm]
+    verdict = row.tip_followed_trace_verdict
+    return Signals(
+        judge=label,
+        cosine=row.tip_followed_emb,
+        trace_verdict=verdict if verdict in TRACE_VERDICTS else "",
+        trace_score=row.tip_followed_trace,
+    )
+
+
+class StoredCoefficients:
+    """The latest usable fit per judge, read once; HAND_SET where there is none."""
+
+    def __init__(self) -> None:
+        self._of_judge: dict[str, Coefficients] = {}
+        self._latest = HAND_SET
+        stored = Calibration.objects.filter(signal=COMBINED, coefficients__isnull=False)
+        for row in stored.order_by("pk"):
+            try:
+                found = coefficients_from(row.coefficients)
+            except CoefficientsError as error:
+                logger.warning(
+                    "attribution.unusable_fit", extra={"id": row.pk, "cause": str(error)}
+                )
+                continue
+            self._latest = found
+            if row.model:
+                self._of_judge[f"{row.model[:120]}@{row.prompt_sha256}"] = found
+
+    def for_row(self, row: Retrieval, signals: Signals) -> Coefficients:
+        """Those fitted with the judge that labelled *row*; for a row without a label the latest."""
+        if not signals.judge:
+            return self._latest
+        return self._of_judge.get(row.llm_source, HAND_SET)
+
+
+def fill(run_id: int) -> int:
+    """Recompute `tip_followed_p` and its version on the run's rows; returns how many changed.
+
+    Idempotent; call it before credit is counted.
+    """
+    stored = StoredCoefficients()
+    changed: list[tuple[int, float | None, str]] = []
+    for row in Retrieval.objects.filter(run_id=run_id).only(*_COLUMNS, "llm_label").iterator():
+        signals = signals_of(row)
+        coefficients = stored.for_row(row, signals)
+        p = probability(signals, coefficients) if row.shown else None
+        version = "" if p is None else coefficients.version
+        if (p, version) != (row.tip_followed_p, row.tip_followed_p_version):
+            changed.append((row.pk, p, version))
+    for start in range(0, len(changed), _WRITE_AT_ONCE):
+        _write(changed[start : start + _WRITE_AT_ONCE])
+    return len(changed)
+
+
+def _write(rows: list[tuple[int, float | None, str]]) -> None:
+    """One statement: a CASE per row, as bulk_update makes it, is quadratic in the rows."""
+    ids, values, versions = (list(column) for column in zip(*rows, strict=True))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE tip_retrievals AS row SET tip_followed_p = new.p, "
+            "tip_followed_p_version = new.version "
+            "FROM unnest(%s::bigint[], %s::float8[], %s::text[]) AS new(id, p, version) "
+            "WHERE row.id = new.id",
+            [ids, values, versions],
+        )
+
+
+# --- Who should look again? -----------------------------------------------------------------------
+
+
+class Cause(enum.StrEnum):
+    """Why a row is in doubt."""
+
+    UNCERTAIN = "uncertain"
+    JUDGE_AGAINST_TRACE = "judge_against_trace"
+    JUDGE_AGAINST_COSINE = "judge_against_cosine"
+    JUDGE_UNCLEAR = "judge_unclear"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Doubt:
+    """A row whose machine signals do not settle whether the tip was followed."""
+
+    row: Retrieval
+    p: float
+    causes: tuple[Cause, ...]
+
+
+def doubt(row: Retrieval) -> Doubt | None:
+    """What is doubtful about *row*. None: settled, reviewed, not shown, or nothing is known.
+
+    Reads the stored p; a row without one is judged by the hand-set coefficients.
+    """
+    if not row.shown or row.tip_followed_review is not None:
+        return None
+    signals = signals_of(row)
+    p = row.tip_followed_p
+    if p is None:
+        p = probability(signals, HAND_SET)
+    if p is None:
+        return None
+    causes = tuple(cause for cause, holds in _causes(signals, p).items() if holds)
+    return Doubt(row=row, p=p, causes=causes) if causes else None
+
+
+def _causes(signals: Signals, p: float) -> dict[Cause, bool]:
+    yes = signals.judge == "followed"
+    no = signals.judge in ("not_followed", "contradicted")
+    near = signals.cosine is not None and signals.cosine >= NEAR_TEXTS
+    far = signals.cosine is not None and signals.cosine < FAR_TEXTS
+    refuted = signals.trace_verdict in ("violated", "not_followed")
+    return {
+        Cause.UNCERTAIN: abs(p - 0.5) <= DOUBT_WITHIN,
+        Cause.JUDGE_AGAINST_TRACE: (yes and refuted)
+        or (no and signals.trace_verdict == "followed"),
+        Cause.JUDGE_AGAINST_COSINE: (yes and far) or (no and near),
+        Cause.JUDGE_UNCLEAR: signals.judge == "unclear",
+    }
+
+
+def needs_review(row: Retrieval) -> bool:
+    """Whether a person should answer for *row*."""
+    return doubt(row) is not None
+
+
+def rows_to_escalate(rows: Iterable[Retrieval]) -> list[Doubt]:
+    """Those of *rows* that a stronger judge could settle: most causes first, then nearest to 0.5.
+
+    Rows that no judge can be asked about (cut or missing script, unknown tip text) are left out.
+    """
+    found = [seen for row in rows if row.llm_reason not in STRUCTURAL and (seen := doubt(row))]
+    return sorted(found, key=lambda seen: (-len(seen.causes), abs(seen.p - 0.5), seen.row.pk))

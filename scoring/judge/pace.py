@@ -1,0 +1,211 @@
+"""How many judge calls may run at once, over all workers: a limit that adapts, kept in Valkey.
+
+Guarantees: at most ``ceiling`` calls of all processes that share a server run at once; a worker that
+dies gives its place back when its lease ends. The limit is halved when a call meets a server that is
+overloaded or silent (once per episode: calls that began before the last cut do not cut again) and
+grows by about one per round of good answers. One round trip to take a place, one to give it back.
+When Valkey is away the process goes on under a limit of its own, and says so once.
+
+Fair to nobody in particular. Shaped by eight workers that each kept to eight calls.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import random
+import re
+import threading
+import time
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+logger = logging.getLogger(__name__)
+
+VALKEY_TIMEOUT_S: Final = 1.0
+AWAY_S: Final = 5.0
+"""How long a process keeps to its own limit before it looks for Valkey again."""
+FORGET_MS: Final = 3_600_000
+"""An hour without a call, and the limit is the ceiling again."""
+POLL_S: Final = (0.01, 0.06)
+SLACK_S: Final = 5.0
+
+_dice = random.SystemRandom()
+
+_LIMIT: Final = """
+local ceiling = tonumber(ARGV[1])
+local limit = tonumber(redis.call('HGET', KEYS[2], 'limit')) or ceiling
+if limit > ceiling then limit = ceiling end
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+"""
+TAKE: Final = (
+    _LIMIT
+    + """
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+if redis.call('ZCARD', KEYS[1]) >= math.floor(limit) then return {0, now} end
+redis.call('ZADD', KEYS[1], now + ARGV[2], ARGV[3])
+redis.call('PEXPIRE', KEYS[1], ARGV[4])
+return {1, now}
+"""
+)
+"""KEYS: leases, state. ARGV: ceiling, lease in ms, id, ms until all is forgotten. -> taken?, now."""
+GIVE_BACK: Final = (
+    _LIMIT
+    + """
+redis.call('ZREM', KEYS[1], ARGV[2])
+local cut = tonumber(redis.call('HGET', KEYS[2], 'cut')) or 0
+if ARGV[3] == 'good' then
+    limit = math.min(ceiling, limit + 1 / limit)
+elseif ARGV[3] == 'bad' and tonumber(ARGV[4]) >= cut then
+    limit = math.max(1, limit / 2)
+    redis.call('HSET', KEYS[2], 'cut', now)
+end
+redis.call('HSET', KEYS[2], 'limit', tostring(limit))
+redis.call('PEXPIRE', KEYS[2], ARGV[5])
+return tostring(limit)
+"""
+)
+"""KEYS: leases, state. ARGV: ceiling, id, good|bad|"", when it was taken, ms until forgotten."""
+
+
+@dataclass(slots=True)
+class Slot:
+    """One place among the calls that run. Say how the call went; silence changes no limit."""
+
+    verdict: str = ""
+
+    def good(self) -> None:
+        """The server answered at the first try."""
+        self.verdict = "good"
+
+    def bad(self) -> None:
+        """The server was overloaded or silent."""
+        self.verdict = "bad"
+
+
+def valkey_url(url: str) -> str | None:
+    """The address of a Celery result backend as redis-py writes it; None for other kinds of server."""
+    parts = urlsplit(url)
+    if parts.scheme == "redis+socket":
+        database = (parse_qs(parts.query).get("virtual_host") or ["0"])[0].lstrip("/")
+        return f"unix://{unquote(parts.netloc + parts.path)}?db={database}"
+    if parts.scheme in {"redis", "rediss", "unix"}:
+        return re.sub(r"ssl_cert_reqs=CERT_(\w+)", lambda hit: hit[0][:14] + hit[1].lower(), url)
+    return None
+
+
+class Pace:
+    """The limit for one judge server. Safe to share between threads.
+
+    Args:
+        backend_url: the Celery result backend.
+        server: the judge's address; workers with the same one share the limit.
+        ceiling: calls at once at most, at least 1.
+        lease_s: longer than a call can take, in seconds.
+    """
+
+    def __init__(self, *, backend_url: str, server: str, ceiling: int, lease_s: float) -> None:
+        self._ceiling, self._lease_ms = ceiling, int((lease_s + SLACK_S) * 1000)
+        name = hashlib.sha256(server.encode()).hexdigest()[:16]
+        self._keys = [f"contextgraph:pace:{{{name}}}:{part}" for part in ("leases", "state")]
+        self._freed = threading.Condition()
+        self._own = threading.BoundedSemaphore(ceiling)
+        self._away_until = 0.0
+        self._local = False
+        self._valkey: Any = None
+        address = valkey_url(backend_url)
+        if address is None:
+            self._away_until = float("inf")
+            logger.warning(
+                "judge.pace_local: the result backend is no Valkey, limits are not shared"
+            )
+            return
+        self._valkey = redis.Redis.from_url(
+            address,
+            socket_timeout=VALKEY_TIMEOUT_S,
+            socket_connect_timeout=VALKEY_TIMEOUT_S,
+            retry=Retry(NoBackoff(), 0),
+        )
+        self._take = self._valkey.register_script(TAKE)
+        self._give_back = self._valkey.register_script(GIVE_BACK)
+
+    @contextlib.contextmanager
+    def slot(self, waiting: Callable[[], None] = lambda: None) -> Iterator[Slot]:
+        """Hold a place while a call runs; waits for one, calling ``waiting`` between two looks."""
+        slot, name = Slot(), uuid.uuid4().hex
+        taken = self._taken(name, waiting)
+        try:
+            yield slot
+        finally:
+            if taken is None:
+                self._own.release()
+            else:
+                self._returned(name, slot.verdict, taken)
+            with self._freed:
+                self._freed.notify()
+
+    def limit(self) -> float | None:
+        """The limit now, for people; None when Valkey does not say."""
+        try:
+            found = self._valkey.hget(self._keys[1], "limit") if self._valkey else None
+        except redis.RedisError:
+            return None
+        return min(float(found), float(self._ceiling)) if found else float(self._ceiling)
+
+    def close(self) -> None:
+        """Close the connections of this process."""
+        if self._valkey is not None:
+            self._valkey.close()
+
+    def _taken(self, name: str, waiting: Callable[[], None]) -> int | None:
+        """When the place was taken (ms of Valkey's clock); None: under the process's own limit."""
+        while True:
+            if time.monotonic() < self._away_until:
+                if self._own.acquire(timeout=POLL_S[1]):
+                    return None
+            else:
+                try:
+                    args = [self._ceiling, self._lease_ms, name, FORGET_MS + self._lease_ms]
+                    taken, now = self._take(keys=self._keys, args=args)
+                except redis.RedisError as error:
+                    self._lost(error)
+                    continue
+                self._found()
+                if taken:
+                    return int(now)
+                with self._freed:
+                    self._freed.wait(timeout=_dice.uniform(*POLL_S))
+            waiting()
+
+    def _returned(self, name: str, verdict: str, taken: int) -> None:
+        try:
+            self._give_back(keys=self._keys, args=[self._ceiling, name, verdict, taken, FORGET_MS])
+        except redis.RedisError as error:  # the lease ends by itself
+            self._lost(error)
+
+    def _lost(self, error: redis.RedisError) -> None:
+        with self._freed:
+            said, self._local = self._local, True
+            self._away_until = time.monotonic() + AWAY_S
+        if not said:
+            logger.warning(
+                "judge.pace_local: this process keeps to %d calls by itself (%s)",
+                self._ceiling,
+                type(error).__name__,
+            )
+
+    def _found(self) -> None:
+        if self._local:
+            self._local = False
+            logger.warning("judge.pace_shared: the limit is shared with other workers again")

@@ -1,0 +1,123 @@
+"""Which answer of a server means which error: the table, and the one function that reads it.
+
+Guarantees: every HTTP status but 200 has exactly one class; a status that nobody foresaw is an error
+that is not asked again for ever (other 4xx: refused; other 5xx: retried within the call's budget).
+Bodies are read by their ``type``, ``code`` and ``param``; their wording, which changes with every
+release, decides one thing only: whether a refusal is about money. A phrase that stands in our own
+request is no evidence of that, because servers quote what they refuse, and a script must not be able
+to close the bench. Shaped by 3,341 judgements that were burnt on an unpaid bill, one by one, and by a
+help URL with "organization" in it that made the bill look like a rate limit.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from scoring.judge.errors import (
+    JudgeContextExceeded,
+    JudgeError,
+    JudgeMisconfigured,
+    JudgeOverloaded,
+    JudgeQuotaExhausted,
+    JudgeRequestRefused,
+    JudgeServerFault,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class StatusRow:
+    """One line of the table: the class of a status, and what an operator can do about it."""
+
+    error: type[JudgeError]
+    mend: str = ""
+
+
+STATUS_TABLE: Final[Mapping[int, StatusRow]] = {
+    401: StatusRow(JudgeMisconfigured, "check JUDGE_API_KEY"),
+    402: StatusRow(JudgeQuotaExhausted, "the account at the judge server has run out"),
+    403: StatusRow(JudgeMisconfigured, "the key may not use this model or address"),
+    404: StatusRow(JudgeMisconfigured, "check JUDGE_MODEL and JUDGE_BASE_URL"),
+    405: StatusRow(
+        JudgeMisconfigured, "JUDGE_BASE_URL is not the root of an OpenAI-compatible API"
+    ),
+    408: StatusRow(JudgeServerFault),
+    413: StatusRow(JudgeContextExceeded, "the server refuses bodies of this size"),
+    425: StatusRow(JudgeServerFault),
+    429: StatusRow(JudgeOverloaded),
+    501: StatusRow(JudgeMisconfigured, "this server cannot do chat completions with this model"),
+    503: StatusRow(JudgeOverloaded),
+    529: StatusRow(JudgeOverloaded),
+}
+REDIRECT: Final = StatusRow(JudgeMisconfigured, "JUDGE_BASE_URL must be the final address")
+OTHER_4XX: Final = StatusRow(JudgeRequestRefused)
+OTHER_5XX: Final = StatusRow(JudgeServerFault)
+
+CONTEXT: Final = StatusRow(
+    JudgeContextExceeded, "raise the server's context length or ask about fewer tips a call"
+)
+CONTEXT_NAMES: Final = frozenset(
+    {"input_tokens", "input_text", "context_length_exceeded", "exceed_context_size_error"}
+)
+"""Values of ``param``, ``type`` or ``code``: vLLM, OpenAI and llama.cpp name it in these."""
+
+QUOTA: Final = StatusRow(JudgeQuotaExhausted, "the account at the judge server has run out")
+QUOTA_STATUSES: Final = frozenset({400, 403, 429})
+QUOTA_PHRASES: Final = (
+    "insufficient_quota", "insufficient quota", "billing", "credit balance", "insufficient credit",
+    "insufficient balance", "insufficient funds", "out of credits", "payment required",
+    "current quota", "monthly quota", "spending limit", "usage limit reached", "hard limit",
+)  # fmt: skip
+QUOTA_WORD: Final = "quota"
+RATE_WORDS: Final = (
+    "per minute", "per second", "per min", "/min", "rate limit", "rate_limit", "requests per",
+    "tokens per", "too many requests", "rpm", "tpm",
+)  # fmt: skip
+"""Beside these, the bare word "quota" means a rate that passes, not a bill."""
+
+MAX_MESSAGE_CHARS: Final = 600
+_URL = re.compile(r"https?://\S+")
+
+
+def row_of(status: int, *, body: str = "", sent: str = "") -> StatusRow:
+    """Return the line of the table for an answer that is not 200.
+
+    ``body`` is what the server said, ``sent`` the text of our own request.
+    """
+    said = _said(body)
+    if status in QUOTA_STATUSES and _is_about_money(said, sent):
+        return QUOTA
+    if status == 400 and not CONTEXT_NAMES.isdisjoint(said.values()):
+        return CONTEXT
+    if status < 400:
+        return REDIRECT  # not followed: it would carry the key along
+    return STATUS_TABLE.get(status, OTHER_5XX if status >= 500 else OTHER_4XX)
+
+
+def _said(body: str) -> dict[str, str]:
+    """Return ``message``, ``type``, ``code`` and ``param`` of an error body, whatever its shape."""
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return {"message": body[:MAX_MESSAGE_CHARS]}
+    error = found.get("error", found) if isinstance(found, dict) else found
+    if not isinstance(error, dict):
+        return {"message": str(error)[:MAX_MESSAGE_CHARS]}
+    fields = {name: error.get(name) for name in ("message", "detail", "type", "code", "param")}
+    return {
+        name: value[:MAX_MESSAGE_CHARS] for name, value in fields.items() if isinstance(value, str)
+    }
+
+
+def _is_about_money(said: Mapping[str, str], sent: str) -> bool:
+    text = _URL.sub(" ", " ".join(said.values())).casefold()
+    ours = sent.casefold()
+    if any(phrase in text and phrase not in ours for phrase in QUOTA_PHRASES):
+        return True
+    passes = any(word in text for word in RATE_WORDS)
+    return QUOTA_WORD in text and not passes and QUOTA_WORD not in ours

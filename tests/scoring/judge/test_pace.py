@@ -1,0 +1,211 @@
+"""The shared limit, on a real Valkey: never exceeded, adapted to the server, and not needed to go on.
+
+Shaped by eight workers that each kept to eight calls, and by a limiter whose dead holders were never
+forgotten.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import redis
+from django.conf import settings
+
+from scoring.judge import errors
+from scoring.judge.client import JudgeClient, JudgeConfig
+from scoring.judge.pace import Pace, valkey_url
+from scoring.judge.prompt import PromptLibrary
+from tests.conftest import CHECKOUT
+from tests.scoring.judge.questions import QUESTION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.stand_ins.judge_server import JudgeServer
+
+
+@pytest.fixture
+def pace_of(request: pytest.FixtureRequest) -> Iterator[Callable[..., Pace]]:
+    """Build limits as separate processes would; each test has a server of its own name."""
+    built: list[Pace] = []
+
+    def build(ceiling: int = 4, *, lease_s: float = 30.0, url: str = "") -> Pace:
+        made = Pace(
+            backend_url=url or settings.CELERY_RESULT_BACKEND,
+            server=f"http://{request.node.name}",
+            ceiling=ceiling,
+            lease_s=lease_s,
+        )
+        built.append(made)
+        return made
+
+    yield build
+    for pace in built:
+        pace.close()
+
+
+def test_all_processes_together_keep_to_the_ceiling(pace_of: Callable[..., Pace]) -> None:
+    paces = [pace_of(4), pace_of(4), pace_of(4)]
+    running, most, lock = 0, 0, threading.Lock()
+
+    def call(number: int) -> None:
+        nonlocal running, most
+        with paces[number % 3].slot() as slot:
+            with lock:
+                running += 1
+                most = max(most, running)
+            time.sleep(0.01)
+            with lock:
+                running -= 1
+            slot.good()
+
+    with ThreadPoolExecutor(12) as pool:
+        list(pool.map(call, range(60)))
+    assert most == 4
+
+
+def test_an_overloaded_server_halves_the_limit_and_good_answers_raise_it_by_one_a_round(
+    pace_of: Callable[..., Pace],
+) -> None:
+    pace = pace_of(8)
+    seen = []
+    for verdict in ("bad", "bad", "", *["good"] * 4):
+        time.sleep(0.002)  # a call that began before the last cut would not cut again
+        with pace.slot() as slot:
+            slot.verdict = verdict
+        seen.append(pace.limit())
+    assert seen[:3] == [4.0, 2.0, 2.0]
+    assert seen[3:] == sorted(seen[3:])
+    assert 3.2 < seen[-1] < 3.8
+    for _ in range(60):
+        with pace.slot() as slot:
+            slot.good()
+    assert pace.limit() == 8.0
+
+
+def test_calls_that_began_before_a_cut_do_not_cut_again(pace_of: Callable[..., Pace]) -> None:
+    pace = pace_of(8)
+    with ThreadPoolExecutor(8) as pool:
+        together = threading.Barrier(8)
+
+        def call(_: int) -> None:
+            with pace.slot() as slot:
+                together.wait(10)
+                time.sleep(0.05)
+                slot.bad()
+
+        list(pool.map(call, range(8)))
+    assert pace.limit() == 4.0
+
+
+def test_the_limit_never_falls_below_one_call(pace_of: Callable[..., Pace]) -> None:
+    pace = pace_of(4)
+    for _ in range(6):
+        time.sleep(0.002)
+        with pace.slot() as slot:
+            slot.bad()
+    assert pace.limit() == 1.0
+    with pace.slot():
+        pass
+
+
+def test_a_place_whose_holder_died_is_free_when_its_lease_ends(
+    pace_of: Callable[..., Pace],
+) -> None:
+    dead, living = pace_of(1, lease_s=-4.8), pace_of(1)  # slack makes it 0.2 s
+    slot = dead.slot()
+    slot.__enter__()  # and is never left
+    started = time.monotonic()
+    looks: list[float] = []
+    with living.slot(waiting=lambda: looks.append(time.monotonic())):
+        assert 0.1 < time.monotonic() - started < 2.0
+    assert looks, "the waiting one could renew its own lease meanwhile"
+
+
+def test_a_process_goes_on_by_itself_when_valkey_is_away_and_says_so_once(
+    pace_of: Callable[..., Pace], caplog: pytest.LogCaptureFixture
+) -> None:
+    pace = pace_of(2, url="redis://127.0.0.1:1/0")
+    most, running, lock = 0, 0, threading.Lock()
+
+    def call(_: int) -> None:
+        nonlocal most, running
+        with pace.slot() as slot:
+            with lock:
+                running += 1
+                most = max(most, running)
+            time.sleep(0.01)
+            with lock:
+                running -= 1
+            slot.good()
+
+    with caplog.at_level(logging.WARNING), ThreadPoolExecutor(6) as pool:
+        list(pool.map(call, range(18)))
+    assert most == 2
+    assert caplog.text.count("judge.pace_local") == 1
+    assert pace.limit() is None
+
+
+def test_an_error_gives_the_place_back(pace_of: Callable[..., Pace]) -> None:
+    pace = pace_of(1)
+    for _ in range(3):
+        with pytest.raises(KeyError), pace.slot():
+            raise KeyError
+    with pace.slot():
+        pass
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("redis://h:1/2", "redis://h:1/2"),
+        ("rediss://h/0?ssl_cert_reqs=CERT_REQUIRED", "rediss://h/0?ssl_cert_reqs=required"),
+        ("redis+socket:///run/a%20b/v.sock?virtual_host=3", "unix:///run/a b/v.sock?db=3"),
+        ("redis+socket:///v.sock", "unix:///v.sock?db=0"),
+        ("sentinel://h:1", None),
+        ("rpc://", None),
+    ],
+)
+def test_the_address_of_a_result_backend_is_understood(given: str, expected: str | None) -> None:
+    assert valkey_url(given) == expected
+
+
+def test_a_bench_tells_the_limit_how_the_server_bears_it(
+    judge: JudgeServer, pace_of: Callable[..., Pace]
+) -> None:
+    from scoring.judge.bench import Bench
+
+    config = JudgeConfig(judge.base_url, "stand-in-judge", max_tries=1, read_timeout_s=0.3)
+    with JudgeClient(config) as client:
+        bench = Bench("default", config, client, PromptLibrary(CHECKOUT / "prompts"), pace_of(8))
+
+        def limit_after(fault: str | None) -> float | None:
+            time.sleep(0.002)
+            judge.control(fault=fault)
+            try:
+                ask: Any = bench.ask
+                ask(QUESTION, schema={"type": "object"}, budget=config.budget)
+            except errors.JudgeError:
+                pass
+            return bench.pace.limit()
+
+        assert limit_after("503") == 4.0
+        assert limit_after("401") == 4.0, "a wrong key is no overload"
+        assert limit_after("hang") == 2.0
+        assert limit_after(None) == 2.5
+        assert bench.served.fingerprint
+
+
+def test_the_state_is_forgotten_after_an_hour_without_calls(pace_of: Callable[..., Pace]) -> None:
+    pace = pace_of(4)
+    with pace.slot() as slot:
+        slot.bad()
+    with redis.Redis.from_url(str(valkey_url(settings.CELERY_RESULT_BACKEND))) as valkey:
+        left = [valkey.pttl(key) for key in pace._keys if valkey.exists(key)]
+    assert left
+    assert all(0 < ms <= 3_600_000 for ms in left)
