@@ -33,7 +33,7 @@ from memory.credit import policy_named
 from memory.dream import dream
 from memory.models import DreamPass, Retrieval, Run
 from memory.reasons import Reason
-from scoring import batches, rescoring
+from scoring import attribution, batches, rescoring
 from scoring.judge import service as judge
 from scoring.models import ScoreBatch, Signal
 from scoring.tasks import TASK_OF
@@ -197,6 +197,7 @@ def finish(run_id: int) -> bool:
         if run.status != Run.Status.FINALIZING:
             return False
         batches.skip_superseded(run_id)  # it may have been superseded while it was judged
+        attribution.fill(run_id)  # p(followed) of the signals as they are now; credit may read it
         _recount(run)
         Run.objects.filter(pk=run_id, done_at__isnull=True).update(done_at=Now())
         _move(run_id, Run.Status.FINALIZING, Run.Status.DONE)

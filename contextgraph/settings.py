@@ -229,6 +229,9 @@ SIGNALS = env_list("CONTEXTGRAPH_SIGNALS", "trace,embed,judge")
 JUDGE_BASE_URL = env_str("JUDGE_BASE_URL")  # empty: the judge is skipped, and the rows say so
 JUDGE_MODEL = env_str("JUDGE_MODEL")
 JUDGE_API_KEY = env_secret("JUDGE_API_KEY")
+# "openai" leaves out the request fields that only vLLM and its kin know.
+JUDGE_DIALECT = env_str("JUDGE_DIALECT", "vllm")
+JUDGE_THINKING = env_bool("JUDGE_THINKING")  # costs tokens; a reply that never ends it is unusable
 # One call for the tips of an attempt (verdicts by random id), or one call a tip. The first is faster;
 # which of them judges better depends on the model: compare with calibrate_judge before you trust it.
 JUDGE_MODE = env_str("JUDGE_MODE", "per_attempt")
@@ -250,7 +253,9 @@ JUDGE_CACHE = env_bool("JUDGE_CACHE", default=True)
 # A stronger judge for verdicts that matter; empty: there is none. It may live elsewhere.
 JUDGE_HIGH_STAKES_MODEL = env_str("JUDGE_HIGH_STAKES_MODEL")
 JUDGE_HIGH_STAKES_BASE_URL = env_str("JUDGE_HIGH_STAKES_BASE_URL", JUDGE_BASE_URL)
-JUDGE_HIGH_STAKES_API_KEY = env_secret("JUDGE_HIGH_STAKES_API_KEY")
+JUDGE_HIGH_STAKES_API_KEY = env_secret("JUDGE_HIGH_STAKES_API_KEY") or (
+    JUDGE_API_KEY if JUDGE_HIGH_STAKES_BASE_URL == JUDGE_BASE_URL else ""  # never to another server
+)
 if not JUDGE_HIGH_STAKES_API_KEY and JUDGE_HIGH_STAKES_BASE_URL == JUDGE_BASE_URL:
     JUDGE_HIGH_STAKES_API_KEY = JUDGE_API_KEY  # never sent to another address
 JUDGE_ESCALATIONS_PER_RUN = env_int("JUDGE_ESCALATIONS_PER_RUN", 50)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from django.contrib import admin
 
 from memory.admin_base import ReadOnlyAdmin, excerpt
-from scoring.models import JudgeCall, Judgement, JudgePause, ScoreBatch
+from scoring.models import Calibration, JudgeCall, Judgement, JudgePause, ScoreBatch
 
 
 @admin.register(ScoreBatch)
@@ -88,3 +88,12 @@ class JudgePauseAdmin(ReadOnlyAdmin):
     def why(self, pause: JudgePause) -> str:
         """What the server said, cut."""
         return excerpt(pause.cause, limit=160)
+
+
+@admin.register(Calibration)
+class CalibrationAdmin(ReadOnlyAdmin):
+    """How well signals answered labelled pairs, latest first."""
+
+    list_display = ("id", "signal", "model", "version", "labels", "n", "decided", "created_at")
+    list_filter = ("labels",)
+    ordering = ("-id",)

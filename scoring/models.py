@@ -333,6 +333,9 @@ class Calibration(models.Model):
         ordering = ("id",)
         constraints: ClassVar[list[Any]] = [
             models.CheckConstraint(
+                condition=known("labels", ["pairs", "human"]), name="calibration_labels_known"
+            ),
+            models.CheckConstraint(
                 condition=~Q(signal="judge") | ~Q(model="") & ~Q(prompt_sha256=""),
                 name="calibration_judge_is_named",
             ),

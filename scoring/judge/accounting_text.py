@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory.run_sections import Section
 from memory.terminal import visible
+from scoring.calibrated import source_is_calibrated
 from scoring.judge.accounting import totals
 
 if TYPE_CHECKING:
@@ -25,8 +26,17 @@ UNKNOWN: Final = "unknown"
 
 def section(run: Run) -> Section:
     """What judging *run* cost, for ``show_run``."""
-    found = totals(run_id=run.pk)
-    return Section(data=found.as_dict(), lines=tuple(lines(found)))
+    found, unproved = totals(run_id=run.pk), uncalibrated(run)
+    told = [f"uncalibrated: {visible(name, limit=200)}" for name in unproved]
+    data = found.as_dict() | {"uncalibrated": unproved}
+    return Section(data=data, lines=(*lines(found), *told))
+
+
+def uncalibrated(run: Run) -> list[str]:
+    """The judges (model @ prompt sha256) whose labels *run* holds and which no calibration covers."""
+    labelled = run.retrievals.exclude(llm_source="").order_by("llm_source")
+    names = labelled.values_list("llm_source", flat=True).distinct()
+    return [name for name in names if not source_is_calibrated(name)]
 
 
 def lines(found: Totals) -> Iterator[str]:

@@ -57,6 +57,8 @@ def config(tier: str = DEFAULT) -> JudgeConfig:
         deadline_s=settings.JUDGE_DEADLINE_S,
         max_tries=settings.JUDGE_HTTP_TRIES,
         max_tokens=settings.JUDGE_MAX_TOKENS,
+        dialect=settings.JUDGE_DIALECT,
+        thinking=settings.JUDGE_THINKING,
     )
 
 

@@ -70,6 +70,10 @@ class Migration(migrations.Migration):
                 ],
                 "constraints": [
                     models.CheckConstraint(
+                        condition=models.Q(("labels__in", ["", "pairs", "human"])),
+                        name="calibration_labels_known",
+                    ),
+                    models.CheckConstraint(
                         condition=models.Q(
                             models.Q(("signal", "judge"), _negated=True),
                             models.Q(

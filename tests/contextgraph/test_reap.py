@@ -16,7 +16,7 @@ from django.utils import timezone
 from contextgraph import pipeline
 from contextgraph.outbox import Outbox
 from memory.models import DreamPass, Retrieval, Run
-from scoring.judge import service
+from scoring.judge import bench
 from scoring.models import Judgement, ScoreBatch
 from tests.factories import make_attempt, make_retrieval, make_run
 from tests.stand_ins.judge_server import JudgeServer
@@ -48,7 +48,7 @@ def use_judge(settings: Any, base_url: str) -> None:
     settings.JUDGE_BASE_URL, settings.JUDGE_MODEL = base_url, "stand-in-judge"
     settings.JUDGE_HTTP_TRIES = 1
     settings.JUDGE_RETRY_AFTER_S = 0.1
-    service._bench.cache_clear()
+    bench._bench.cache_clear()
 
 
 def broken_for(run: Run, original: Callable[..., Any], error: Exception) -> Callable[..., Any]:

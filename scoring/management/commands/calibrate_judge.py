@@ -45,7 +45,7 @@ from scoring.vectors import EmbeddingError
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from scoring.calibrating import AskPairs
     from scoring.labelled_pairs import LabelledPair
@@ -127,13 +127,12 @@ def _judge(
         return Judge(), None
     if too_small(model):
         raise ModelTooSmall(model)
-    ask_pairs: Callable[..., Sequence[str | None]] | None = getattr(service, "ask_pairs", None)
-    if ask_pairs is None:
-        return Judge(), None
     prompt = PromptLibrary(settings.PROMPTS_DIR).for_skill(skill)
 
     def ask(pairs: Sequence[LabelledPair], /) -> Sequence[str | None]:
-        return ask_pairs([(pair.tip, pair.script) for pair in pairs], skill=skill, model=model)
+        return service.ask_pairs(
+            [(pair.tip, pair.script) for pair in pairs], skill=skill, model=model
+        )
 
     return Judge(model=model, prompt_sha256=prompt.sha256), ask
 

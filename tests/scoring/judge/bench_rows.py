@@ -6,11 +6,13 @@ share. Holds no assertions. Shaped by tests that each built a run of their own.
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from django.utils import timezone
 
+from scoring.batches import Lease
 from scoring.judge import service
 from scoring.models import ScoreBatch
 from tests.factories import make_attempt, make_retrieval, make_run, make_tip
@@ -66,9 +68,14 @@ def batch_of(run: Run, **fields: Any) -> ScoreBatch:
     return ScoreBatch.objects.create(run=run, **(values | fields))
 
 
+def held(batch: ScoreBatch) -> Lease:
+    """The right to work on *batch*, as a worker has it that claimed it just now."""
+    return Lease(batch=batch, token=batch.lease_token, renewed_at=time.monotonic())
+
+
 def judged(run: Run, **fields: Any) -> list[Retrieval]:
     """Judge the run's open rows in one batch; its rows, in order."""
-    service.score(batch_of(run, **fields))
+    service.score(held(batch_of(run, **fields)))
     return list(run.retrievals.order_by("pk"))
 
 

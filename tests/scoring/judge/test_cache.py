@@ -25,6 +25,7 @@ from tests.scoring.judge.bench_rows import (
     attempt_with,
     batch_of,
     due,
+    held,
     judged,
     use_judge,
 )
@@ -198,5 +199,5 @@ def test_two_workers_that_keep_the_same_verdict_do_not_meet_an_error(
 def test_what_went_alone_before_is_found_in_company(judge: JudgeServer, settings: Any) -> None:
     use_judge(settings, judge)
     judged(attempt_with(FOLLOWED).run)
-    service.score(batch_of(attempt_with(IGNORED, FOLLOWED).run))
+    service.score(held(batch_of(attempt_with(IGNORED, FOLLOWED).run)))
     assert asked(judge) == (2, 2)

@@ -363,7 +363,7 @@ def test_a_script_over_the_limit_is_refused_and_not_cut() -> None:
     for too_long in (fits + "x", "\x00" * (p.MAX_SCRIPT_CHARS // 2)):
         with pytest.raises(p.ScriptTooLong) as caught:
             question("t", too_long)
-        assert (caught.value.reason, caught.value.retryable) == ("script_truncated", False)
+        assert (caught.value.reason, caught.value.retryable) == ("too_long", False)
 
 
 @pytest.mark.parametrize(

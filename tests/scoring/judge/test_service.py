@@ -27,6 +27,7 @@ from tests.scoring.judge.bench_rows import (
     attempt_with,
     batch_of,
     due,
+    held,
     judged,
     use_judge,
 )
@@ -353,4 +354,4 @@ def test_pairs_meet_a_wrong_key_once_and_name_another_model(
 def test_a_batch_without_a_judge_is_refused_by_name(settings: Any) -> None:
     settings.JUDGE_BASE_URL = ""
     with pytest.raises(ValueError, match="JUDGE_BASE_URL"):
-        service.score(batch_of(attempt_with(FOLLOWED).run))
+        service.score(held(batch_of(attempt_with(FOLLOWED).run)))
