@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from django.conf import settings
 from pydantic import SecretStr
@@ -28,7 +28,7 @@ from scoring.judge.prompt import PromptLibrary
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from scoring.judge.config import CallBudget
+    from scoring.judge.config import CallBudget, Dialect
     from scoring.judge.prompt import Message
     from scoring.judge.reply import JudgeReply
 
@@ -57,7 +57,7 @@ def config(tier: str = DEFAULT) -> JudgeConfig:
         deadline_s=settings.JUDGE_DEADLINE_S,
         max_tries=settings.JUDGE_HTTP_TRIES,
         max_tokens=settings.JUDGE_MAX_TOKENS,
-        dialect=settings.JUDGE_DIALECT,
+        dialect=cast("Dialect", settings.JUDGE_DIALECT),  # JudgeConfig refuses any other word
         thinking=settings.JUDGE_THINKING,
     )
 

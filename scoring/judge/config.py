@@ -10,7 +10,7 @@ the model. Shaped by keys in URLs, and by ten-minute default timeouts.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
@@ -62,6 +62,8 @@ class JudgeConfig:
             raise ValueError("base_url must look like http://host:port or http://host:port/v1")
         if parts.username or parts.password or parts.query or parts.fragment:
             raise ValueError("base_url must hold no user, password or query; use api_key")
+        if self.dialect not in get_args(Dialect):
+            raise ValueError(f"dialect is one of: {', '.join(get_args(Dialect))}")
         if not self.model.strip():
             raise ValueError("model is empty: name the model that the server serves")
         if self.api_key is not None:
