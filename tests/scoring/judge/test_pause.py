@@ -16,7 +16,7 @@ from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
 
-from contextgraph.doctor import examine
+from contextgraph.doctor import PROBES
 from scoring.judge import pause
 from scoring.judge.errors import JudgeMisconfigured, JudgeOverloaded, JudgeUnreachable
 from scoring.judge.pause import Door
@@ -157,7 +157,7 @@ def test_judge_resume_ends_the_pause_and_makes_the_rows_due(
 
 def test_doctor_names_the_pause_its_cause_and_the_mend() -> None:
     def findings() -> list[Any]:
-        return [one for one in examine() if one.part.startswith("judge pause")]
+        return list(dict(PROBES)["judge pauses"]())
 
     assert findings() == []
     pause.begin("default", KEY)
