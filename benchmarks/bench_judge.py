@@ -134,6 +134,9 @@ def start_over(runs: list[int], sample: int) -> int:
             "TRUNCATE scoring_judgement, scoring_judgecall, scoring_verdictcache, "
             "scoring_scorebatch, dream_passes"
         )
+    # signals that are off would be marked during the measurement; that is not the judge's work
+    for reason in ("emb_reason", "trace_reason"):
+        Retrieval.objects.filter(run_id__in=runs, **{reason: ""}).update(**{reason: "skipped"})
     rows = Retrieval.objects.filter(run_id__in=runs, shown=True)
     rows.filter(attempt__script__isnull=False, attempt__script_truncated=False).update(
         llm_label="", tip_followed_llm=None, llm_reason="", llm_source="", llm_tries=0,

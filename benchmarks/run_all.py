@@ -1,4 +1,4 @@
-"""All benchmarks, one after the other (`make bench`): ingest, embedding, pipeline.
+"""All benchmarks, one after the other (`make bench`): ingest, embedding, pipeline, judge.
 
     RUN_LOG=path/to/run.jsonl python benchmarks/run_all.py
 
@@ -14,7 +14,12 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-SCRIPTS = (("bench_ingest.py", True), ("bench_embedding.py", True), ("bench_pipeline.py", False))
+SCRIPTS = (
+    ("bench_ingest.py", True),
+    ("bench_embedding.py", True),
+    ("bench_pipeline.py", False),
+    ("bench_judge.py", True),
+)
 
 
 def main() -> None:

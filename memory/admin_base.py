@@ -76,6 +76,8 @@ class ReadOnlyAdmin(BaseAdmin):
         conditions = [Q(**{field: term}) for field in self.get_search_fields(request)]
         if term.isascii() and term.isdigit() and int(term) <= BIGINT_MAX:
             conditions.append(Q(pk=int(term)))
+        if not conditions:  # a page without search fields knows primary keys only
+            return queryset.none(), False
         rows = self.model._default_manager.order_by().values("pk")
         first, *others = (rows.filter(condition) for condition in conditions)
         return queryset.filter(pk__in=first.union(*others)), False

@@ -190,7 +190,7 @@ class JudgeCall(models.Model):
     tips = models.PositiveSmallIntegerField(help_text="tips asked about, at least 1")
     again = models.BooleanField(default=False, help_text="asked a second time within one step")
     http_tries = models.PositiveSmallIntegerField(help_text="requests sent")
-    seconds = models.FloatField(help_text="from the first request to the end, pauses included")
+    seconds = models.FloatField(help_text="wall time, waiting for its turn and retries included")
     latency_s = models.FloatField(null=True, blank=True, help_text="of the request that answered")
     prompt_tokens = models.PositiveIntegerField(null=True, blank=True)
     cached_tokens = models.PositiveIntegerField(

@@ -18,7 +18,7 @@ from django.urls import reverse
 from contextgraph.models import IncomingDocument, RejectedMessage
 from memory.admin_base import ReadOnlyAdmin
 from memory.models import Attempt, DreamPass, Retrieval, Run, Tip
-from scoring.models import JudgeCall, Judgement, JudgePause, ScoreBatch
+from scoring.models import Calibration, JudgeCall, Judgement, JudgePause, ScoreBatch
 from tests.factories import (
     MOMENT,
     make_attempt,
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.django_db
 
 MODELS = (
-    Attempt, DreamPass, IncomingDocument, JudgeCall, Judgement, JudgePause, RejectedMessage, Retrieval,
-    Run, ScoreBatch, Tip,
+    Attempt, Calibration, DreamPass, IncomingDocument, JudgeCall, Judgement, JudgePause,
+    RejectedMessage, Retrieval, Run, ScoreBatch, Tip,
 )  # fmt: skip
 HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(2)>\u202e\x1b[2J'
 
@@ -78,13 +78,17 @@ def make_world(text: str, number: int) -> dict[type[Model], Model]:
     batch = ScoreBatch.objects.create(
         run=run, round=1, signal="judge", number=1, first_id=1, last_id=2, changed_at=MOMENT
     )
+    calibration = Calibration.objects.create(
+        signal="trace", model=text[:200], version=text[:64], labels="pairs", pairs_sha256="0" * 64,
+        n=1, decided=1, report={"note": text},
+    )  # fmt: skip
     document = IncomingDocument.objects.create(
         sha256=f"{number:064d}", name=text, parts=2, size=10, last_part_at=MOMENT
     )
     rejected = make_rejected(detail=text, headers={"x": text}, body=text.encode())
     dreamt = make_dream_pass(run=run, summary={"note": text})
     rows = (
-        run, attempt, tip, row, call, judgement, pause, batch, document, rejected, dreamt,
+        run, attempt, tip, row, call, judgement, pause, calibration, batch, document, rejected, dreamt,
     )  # fmt: skip
     return {type(one): one for one in rows}
 

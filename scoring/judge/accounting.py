@@ -31,9 +31,11 @@ MILLION: Final = 1_000_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelCost:
-    """Calls to one model in one tier. Seconds are wall time with retries; tokens as the server said.
+    """Calls to one model in one tier. Tokens as the server said.
 
-    ``cost`` in the unit of JUDGE_PRICES; None: the model has no price there, or reports no tokens.
+    ``seconds`` is wall time, waiting for a turn and retries included, summed over calls that ran side
+    by side; ``server_seconds`` only that of the requests that were answered. ``cost`` in the unit of
+    JUDGE_PRICES; None: the model has no price there, or reports no tokens.
     """
 
     model: str
@@ -44,6 +46,7 @@ class ModelCost:
     retries: int
     failed: int
     seconds: float
+    server_seconds: float
     tokens_in: int | None
     tokens_cached: int | None
     tokens_out: int | None
@@ -73,8 +76,8 @@ class Totals:
     def sums(self) -> dict[str, Any]:
         """Over all models; a sum of which a part is unknown is None."""
         names = (
-            "calls", "tips", "asked_again", "retries", "failed", "seconds", "tokens_in",
-            "tokens_cached", "tokens_out", "cost",
+            "calls", "tips", "asked_again", "retries", "failed", "seconds", "server_seconds",
+            "tokens_in", "tokens_cached", "tokens_out", "cost",
         )  # fmt: skip
         return {name: _sum([getattr(model, name) for model in self.models]) for name in names}
 
@@ -117,6 +120,7 @@ def _models(calls: QuerySet[JudgeCall]) -> tuple[ModelCost, ...]:
             retries=Sum(F("http_tries") - 1, filter=Q(http_tries__gt=1), default=0),
             failed=Count("pk", filter=~Q(error_class="")),
             wall=Sum("seconds"),
+            served=Sum("latency_s", default=0.0),
             tokens_in=Sum("prompt_tokens"),
             tokens_cached=Sum("cached_tokens"),
             tokens_out=Sum("completion_tokens"),
@@ -133,6 +137,7 @@ def _models(calls: QuerySet[JudgeCall]) -> tuple[ModelCost, ...]:
             retries=group["retries"],
             failed=group["failed"],
             seconds=rounded(group["wall"]) or 0.0,
+            server_seconds=rounded(group["served"]) or 0.0,
             tokens_in=group["tokens_in"],
             tokens_cached=group["tokens_cached"],
             tokens_out=group["tokens_out"],

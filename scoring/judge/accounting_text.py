@@ -71,8 +71,8 @@ def lines(found: Totals) -> Iterator[str]:
 def _model(cost: ModelCost) -> str:
     return (
         f"{visible(cost.model, limit=100)} ({cost.tier}): {cost.calls} calls about {cost.tips} tips "
-        f"in {cost.seconds:.1f} s, {cost.retries} retries, {cost.asked_again} asked again, "
-        f"{cost.failed} failed; tokens in {_number(cost.tokens_in)} "
+        f"in {cost.server_seconds:.1f} s of the server, {cost.retries} retries, "
+        f"{cost.asked_again} asked again, {cost.failed} failed; tokens in {_number(cost.tokens_in)} "
         f"(cached {_number(cost.tokens_cached)}), out {_number(cost.tokens_out)}; "
         f"cost {_money(cost.cost)}"
     )

@@ -60,8 +60,8 @@ class Ask(Protocol):
 class Call:
     """What was sent once and what came of it; one of ``reply`` and ``error`` may be missing.
 
-    A reply with an error is one that came and could not be read. ``seconds`` is wall time with all
-    tries and pauses, ``tips`` the number asked about, ``again`` whether it was a second asking.
+    A reply with an error is one that came and could not be read. ``seconds`` is wall time with
+    waiting, tries and pauses, ``tips`` the number asked about, ``again`` whether it was a second asking.
     """
 
     tips: int

@@ -37,7 +37,8 @@ AWAY_S: Final = 5.0
 """How long a process keeps to its own limit before it looks for Valkey again."""
 FORGET_MS: Final = 3_600_000
 """An hour without a call, and the limit is the ceiling again."""
-POLL_S: Final = (0.01, 0.06)
+POLL_S: Final = (0.04, 0.12)
+"""Seconds between two looks for a place that another process gives back; our own are handed over."""
 SLACK_S: Final = 5.0
 
 _dice = random.SystemRandom()

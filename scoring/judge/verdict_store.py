@@ -191,7 +191,7 @@ class Said:
     system_fingerprint: str = ""
 
 
-@transaction.atomic
+@transaction.atomic(savepoint=False)
 def publish(said: Sequence[Said], source: Source, *, call: JudgeCall | None) -> list[Judgement]:
     """Write verdicts onto their rows; the judgements of those that took one, in no order."""
     if not said:
@@ -284,7 +284,7 @@ def keep(said: Sequence[Said], source: Source) -> None:
 # --- Failures -------------------------------------------------------------------------------------
 
 
-@transaction.atomic
+@transaction.atomic(savepoint=False)
 def note_failure(
     failed: Sequence[tuple[Asked, JudgeError]], source: Source, *, call: JudgeCall | None
 ) -> None:
@@ -301,7 +301,7 @@ def note_failure(
     )
 
 
-@transaction.atomic
+@transaction.atomic(savepoint=False)
 def fail(
     failed: Sequence[tuple[Asked, JudgeError, float | None, bool]],
     source: Source,

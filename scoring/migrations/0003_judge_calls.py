@@ -71,7 +71,7 @@ class Migration(migrations.Migration):
                 (
                     "seconds",
                     models.FloatField(
-                        help_text="from the first request to the end, pauses included"
+                        help_text="wall time, waiting for its turn and retries included"
                     ),
                 ),
                 (

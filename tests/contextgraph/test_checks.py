@@ -28,6 +28,8 @@ CASES: dict[str, dict[str, Any]] = {
     "contextgraph.E009": {"CREDIT_POLICY": "luck"},
     "contextgraph.E011": {"JUDGE_BASE_URL": "ftp://judge", "JUDGE_MODEL": "m"},
     "contextgraph.E012": {"SIGNALS": ["trace", "vibes"]},
+    "contextgraph.E015": {"JUDGE_MODE": "per_moon"},
+    "contextgraph.W002": {"JUDGE_HIGH_STAKES_MODEL": "m"},
     "contextgraph.W001": {"JUDGE_BASE_URL": "http://127.0.0.1:1/v1"},
 }
 

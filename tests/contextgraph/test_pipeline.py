@@ -6,9 +6,11 @@ import os
 import subprocess
 import sys
 from datetime import timedelta
+from io import StringIO
 from typing import Any
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.db import connection
 from django.utils import timezone
 
@@ -118,6 +120,17 @@ def test_the_judge_answers_and_every_label_names_its_source(settings: Any) -> No
     assert Judgement.objects.count() == len(rows)
     counted = server.counters()
     assert (counted["questions"], counted["pairs"]) == (2, len(rows)), "one call per attempt"
+
+
+def test_a_sweep_may_ask_the_judge_anew_but_only_in_its_own_process(settings: Any) -> None:
+    with pytest.raises(CommandError, match="--inline"):
+        call_command("reap_runs", "--no-cache")
+    with JudgeServer() as server:
+        use_judge(settings, server)
+        for options in ([], [], ["--no-cache"]):
+            ingested(attempts=1)
+            call_command("reap_runs", "--inline", "--until-done", *options, stdout=StringIO())
+        assert server.counters()["pairs"] == 4, "asked, found in the cache, asked anew"
 
 
 @pytest.mark.parametrize(

@@ -222,7 +222,7 @@ def test_fill_is_a_recount_of_the_rows_of_one_run() -> None:
     attempt = make_attempt()
     judged = make_retrieval(attempt=attempt, llm=True, emb=0.7, trace="followed")
     silent = make_retrieval(attempt=attempt, trace="abstained")
-    hidden = make_retrieval(attempt=attempt, shown=False, trace="followed")
+    hidden = make_retrieval(attempt=attempt, shown=False)
     elsewhere = make_retrieval(llm=True)
     assert fill(attempt.run_id) == 1
     for row in (judged, silent, hidden, elsewhere):
