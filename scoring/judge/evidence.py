@@ -117,7 +117,7 @@ def _checked(number: int, quote: str, script: str) -> Span:
         return _span(number, quote, script, place, Match.CANNOT_CHECK)
     places = _exact_places(text, script) or _folded_places(text, script)
     for start, end in places:
-        if _acts(script, start, end):
+        if _acts(script, start, end) and _says_what_to(text, script, start, end):
             return _span(number, quote, script, (start, end), Match.MATCH)
     if places:
         return _span(number, quote, script, places[0], Match.CANNOT_CHECK)
@@ -138,6 +138,14 @@ def _has_weight(text: str) -> bool:
     if len(_WORD_CHAR.findall(text)) < MIN_WORD_CHARS:
         return False
     return any(word not in BOILERPLATE for word in re.findall(r"\w+", text))
+
+
+def _says_what_to(text: str, script: str, start: int, end: int) -> bool:
+    """Whether a quote names more than a program: two words of weight, or a whole line."""
+    words = [word for word in re.findall(r"\w+", text) if word not in BOILERPLATE]
+    line_start = script.rfind("\n", 0, start) + 1
+    line_end = end + len(script[end:].partition("\n")[0])
+    return len(words) > 1 or script[line_start:line_end].strip() == script[start:end].strip()
 
 
 def _acts(script: str, start: int, end: int) -> bool:

@@ -86,7 +86,7 @@ def test_a_header_that_is_delivered_many_times_is_judged_once(system: System) ->
     # one after the other, so that both threads of the worker have the same batch in hand
     repeated = [batch for batch in system.batch_ids(run, "judge") for _ in range(3)]
     system.send("scoring.judge_batch", *repeated)
-    assert system.servers.waiting("judge") >= 3 * run.judgeable
+    assert system.servers.waiting("judge") >= len(repeated)
     system.start("judge")
     for _ in range(3):
         system.send("scoring.trace_batch", *system.batch_ids(run, "trace"))
@@ -102,5 +102,8 @@ def post_without_judge(system: System) -> FaultRun:
         system.end("judge")
     run = system.post()
     sent = partial(system.servers.waiting, "judge")
-    system.wait_for(lambda: sent() >= run.judgeable, what="the messages of the chord")
+    system.wait_for(
+        lambda: sent() >= max(1, len(system.batch_ids(run, "judge"))),
+        what="the messages of the chord",
+    )
     return run
