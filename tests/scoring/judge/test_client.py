@@ -343,7 +343,7 @@ def test_eight_threads_share_a_client_and_get_their_own_answers(judge: JudgeServ
 
     with JudgeClient(config) as client, ThreadPoolExecutor(8) as pool:
         assert list(pool.map(said, range(40))) == [Label.NOT_FOLLOWED, Label.UNCLEAR] * 20
-    assert judge.counters()["in_flight_max"] == 8
+    assert 1 < judge.counters()["in_flight_max"] <= 8
 
 
 def test_each_thread_keeps_one_connection_for_all_its_questions(judge: JudgeServer) -> None:
