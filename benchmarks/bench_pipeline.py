@@ -18,6 +18,10 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.stand_ins.judge_server import JudgeServer
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(CHECKOUT))
@@ -32,6 +36,8 @@ def prepare(root: Path, base_url: str) -> None:
     os.environ.update(
         CONTEXTGRAPH_STATE_DIR=str(root / ".contextgraph"),
         CONTEXTGRAPH_SIGNALS="judge",
+        JUDGE_CACHE="false",
+        JUDGE_MODE="per_tip",
         JUDGE_BASE_URL=base_url,
         JUDGE_MODEL="stand-in-judge",
         JUDGE_CONCURRENCY=str(CONCURRENCY),
@@ -84,21 +90,24 @@ def wait_for_workers() -> None:
         time.sleep(0.2)
 
 
-def measure(rows: int, latency_ms: int) -> dict[str, float]:
-    """Seconds from dispatch to final state."""
+def measure(rows: int, latency_ms: int, server: JudgeServer) -> dict[str, float]:
+    """Seconds from dispatch to final state; calls as the server counted them."""
     from contextgraph import pipeline
     from memory.models import Run
 
     run_id = make_run(rows, f"bench-{latency_ms}")
+    asked = server.counters()["questions"]
     started = time.perf_counter()
     pipeline.dispatch(run_id)
     while Run.objects.values_list("status", flat=True).get(pk=run_id) != "done":
         time.sleep(0.05)
     seconds = time.perf_counter() - started
-    bound = rows * latency_ms / 1000 / CONCURRENCY
+    calls = server.counters()["questions"] - asked
+    bound = calls * latency_ms / 1000 / CONCURRENCY
     return {
         "latency_ms": latency_ms,
         "rows": rows,
+        "calls": calls,
         "seconds": round(seconds, 2),
         "bound_s": round(bound, 2),
         "overhead_ms_per_row": round((seconds - bound) / rows * 1000, 2),
@@ -133,7 +142,7 @@ def main() -> None:
             results = []
             for latency in LATENCIES_MS:
                 server.control(latency_ms=latency)
-                results.append(measure(options.rows, latency))
+                results.append(measure(options.rows, latency, server))
     finally:
         for process in workers:
             process.terminate()
