@@ -31,6 +31,7 @@ from contextgraph.models import RejectedMessage
 from contextgraph.parts import incomplete_documents
 from memory.models import Run
 from scoring.judge import service as judge
+from scoring.judge.bench import DEFAULT, TIERS
 from scoring.judge.client import JudgeClient
 from scoring.models import JudgePause
 from scoring.weights import model_available
@@ -227,14 +228,16 @@ def _judge() -> Iterator[Finding]:
         mend = "set JUDGE_BASE_URL and JUDGE_MODEL"
         yield Finding(part="judge server", state=OK, detail=detail, mend=mend)
         return
-    with JudgeClient(judge.config()) as client:
-        probe = client.probe(timeout_s=PROBE_S)
-    yield Finding(
-        part="judge server",
-        state=WARNING if probe.problem else OK,
-        detail=f"{settings.JUDGE_MODEL}: {probe.problem or 'answers and lists the model'}",
-        mend="failed calls are kept and asked again once it answers" if probe.problem else "",
-    )
+    for tier in (tier for tier in TIERS if judge.configured(tier)):
+        config = judge.config(tier)
+        with JudgeClient(config) as client:
+            probe = client.probe(timeout_s=PROBE_S)
+        yield Finding(
+            part="judge server" if tier == DEFAULT else f"judge server ({tier})",
+            state=WARNING if probe.problem else OK,
+            detail=f"{config.model}: {probe.problem or 'answers and lists the model'}",
+            mend="failed calls are kept and asked again once it answers" if probe.problem else "",
+        )
 
 
 def _judge_pauses() -> Iterator[Finding]:

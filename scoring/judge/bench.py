@@ -39,8 +39,10 @@ FAILURES_TO_PAUSE: Final = 5
 """Calls in a row that found the server away, after which nobody asks for a while."""
 
 
-def configured() -> bool:
-    """Whether a judge is configured; without one the signal is skipped."""
+def configured(tier: str = DEFAULT) -> bool:
+    """Whether a judge is configured; without one of every day the signal is skipped."""
+    if tier == HIGH_STAKES:
+        return bool(settings.JUDGE_HIGH_STAKES_BASE_URL and settings.JUDGE_HIGH_STAKES_MODEL)
     return bool(settings.JUDGE_BASE_URL and settings.JUDGE_MODEL)
 
 
@@ -116,12 +118,9 @@ class Bench:
 
 def bench(tier: str = DEFAULT) -> Bench | None:
     """The bench of a tier, None if it is not configured. Raises ValueError as `config` does."""
-    address, model = (
-        (settings.JUDGE_HIGH_STAKES_BASE_URL, settings.JUDGE_HIGH_STAKES_MODEL)
-        if tier == HIGH_STAKES
-        else (settings.JUDGE_BASE_URL, settings.JUDGE_MODEL)
-    )
-    return _bench(tier, config(tier), settings.JUDGE_CONCURRENCY) if address and model else None
+    if not configured(tier):
+        return None
+    return _bench(tier, config(tier), settings.JUDGE_CONCURRENCY)
 
 
 def bench_for_model(model: str | None) -> Bench:

@@ -167,3 +167,14 @@ def test_doctor_names_the_pause_its_cause_and_the_mend() -> None:
     assert "judge_resume" in finding.mend
     pause.resume(by="a test")
     assert findings() == []
+
+
+def test_doctor_asks_every_judge_that_is_configured(judge: JudgeServer, settings: Any) -> None:
+    use_judge(
+        settings,
+        judge,
+        JUDGE_HIGH_STAKES_MODEL="another",
+        JUDGE_HIGH_STAKES_BASE_URL=judge.base_url,
+    )
+    found = {one.part: one.state for one in dict(PROBES)["judge server"]()}
+    assert found == {"judge server": "ok", "judge server (high_stakes)": "warning"}
