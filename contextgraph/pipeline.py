@@ -30,9 +30,9 @@ from django.db.models.functions import Now
 
 from contextgraph.outbox import Outbox
 from memory.credit import policy_named
-from memory.dream import dream
 from memory.models import DreamPass, Retrieval, Run
 from memory.reasons import Reason
+from memory.summary import summarise
 from scoring import attribution, batches, rescoring
 from scoring.judge import service as judge
 from scoring.models import ScoreBatch, Signal
@@ -208,7 +208,7 @@ def finish(run_id: int) -> bool:
 def _recount(run: Run) -> None:
     """Keep the dream pass of this round, unless it says what the last one said."""
     policy = policy_named(settings.CREDIT_POLICY)
-    summary = dream(run, policy=policy)
+    summary = summarise(run, policy=policy)
     last = DreamPass.objects.filter(run=run).order_by("-number").values("pk")[:1]
     if DreamPass.objects.filter(pk__in=last, summary=summary).exists():
         return  # an outage of days closes many rounds in which nothing was answered

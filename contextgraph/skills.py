@@ -86,10 +86,77 @@ class Grading(Part):
 
 
 class Eviction(Part):
-    """The gate below which a tip is worth retiring."""
+    """The gate below which a tip is worth retiring. All conditions must hold (ADR-0019, issue 4).
 
-    min_retrievals: int = Field(default=10, ge=1)
+    ``threshold`` stands on the scale of ``policy`` ("": the deployment's CREDIT_POLICY): a policy in
+    which ignored rows earn nothing and one in which they leave the denominator need different ones.
+    """
+
+    min_retrievals: int = Field(default=10, ge=1, description="visits with credit, at least")
     threshold: Grade = 0.5
+    policy: str = ""
+    interval_below: bool = Field(
+        default=True, description="the whole 95 % interval must lie below, not the mean alone"
+    )
+    min_age_days: int = Field(default=7, ge=0)
+    protected_types: tuple[str, ...] = ()
+    cap: int = Field(default=50, ge=0, description="tips retired per sweep, at most")
+    cap_share: float = Field(
+        default=0.1,
+        ge=0.0,
+        le=1.0,
+        description="of the active tips, at most; one is always allowed",
+    )
+    automatic: bool = Field(default=True, description="the dream pass applies its sweep")
+    canary_rate: float = Field(
+        default=0.0, ge=0.0, lt=1.0, description="how often a retired tip is shown again to test it"
+    )
+
+
+class Ranking(Part):
+    """Constants of the ranker's composite, and how candidates are found (ADR-0019, issue 4).
+
+    composite = prefix x shared leading tokens + category x [same category] + helpfulness x credit
+    + source_prior x (value x confidence at source) + similarity x cosine; x same_run when the tip was
+    born in the run that asks.
+    """
+
+    k: int = Field(default=5, ge=1, le=100, description="tips per attempt")
+    prefix: float = 1.0
+    category: float = 0.30
+    helpfulness: float = 0.50
+    source_prior: float = 0.15
+    similarity: float = 0.0
+    same_run: float = Field(default=0.5, ge=0.0, le=1.0)
+    policy: str = Field(default="", description="'': the deployment's CREDIT_POLICY")
+    unit: Literal["visit", "retrieval"] = Field(
+        default="visit", description="visit: a run's attempts at one rule count once"
+    )
+    shrinkage: float = Field(
+        default=2.0, ge=0.0, description="pseudo-visits of the prior; 0: none, as upstream"
+    )
+    back_off: bool = Field(default=True, description="rule, then category, then tip, then skill")
+    prior_mean: Grade | None = Field(
+        default=None, description="credit of a tip that nothing is known of; none: the skill's mean"
+    )
+    text_candidates: int = Field(default=50, ge=0, description="nearest texts; 0: do not look")
+    candidates: int = Field(default=2000, ge=1, description="per way of finding them, at most")
+    duplicate_similarity: float = Field(
+        default=0.97,
+        gt=0.0,
+        le=1.0,
+        description="cosine from which two tips are one advice; 1: off",
+    )
+    environment_slots: int = Field(
+        default=3, ge=0, description="tips of the whole environment, beside the k"
+    )
+
+
+class Holdout(Part):
+    """The coin that withholds a tip that would have been shown, so that effects can be learned."""
+
+    rate: float = Field(default=0.0, ge=0.0, lt=1.0)
+    exempt_types: tuple[str, ...] = ()
 
 
 class Skill(Part):
@@ -98,6 +165,8 @@ class Skill(Part):
     name: str
     grading: Grading
     eviction: Eviction = Eviction()
+    ranking: Ranking = Ranking()
+    holdout: Holdout = Holdout()
     actions: dict[str, Any] = Field(
         default_factory=dict, description="vocabulary of the action trace"
     )

@@ -6,7 +6,8 @@ and its confidence come together; an error never stands beside a label; a label 
 What cannot be back-filled later is a column from the first migration on: the whole script, the text
 that was really shown, the inclusion propensity, the evaluator's raw output, the sender's model.
 
-Does not guarantee that credit is up to date: credit is derived from these rows, never stored in them.
+Does not guarantee that credit is up to date: it is derived from these rows, and the sums kept of it
+(TipEvidence) are those of the last recount.
 Nothing here is deleted: a revised run stays as an older revision, a tip retires with a reason.
 
 Shaped by: a schema where successes had no attempt row, scripts were cut at 200 characters, and the
@@ -15,7 +16,26 @@ text of a tip was joined in later although the agent had seen another one (ADR-0
 
 from __future__ import annotations
 
+from memory.models.evidence import RunEvidence, TipEvidence
+from memory.models.passes import DreamPass, DreamStage
 from memory.models.retrievals import Retrieval
-from memory.models.runs import Attempt, DreamPass, Run, Tip
+from memory.models.revisions import Ban, OutcomeRevision, TipVector
+from memory.models.runs import Attempt, Run, Tip
+from memory.models.sweeps import EvictionSweep, SweepEntry, TipChange
 
-__all__ = ["Attempt", "DreamPass", "Retrieval", "Run", "Tip"]
+__all__ = [
+    "Attempt",
+    "Ban",
+    "DreamPass",
+    "DreamStage",
+    "EvictionSweep",
+    "OutcomeRevision",
+    "Retrieval",
+    "Run",
+    "RunEvidence",
+    "SweepEntry",
+    "Tip",
+    "TipChange",
+    "TipEvidence",
+    "TipVector",
+]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 
 from memory.models.checks import GRADE_MAX, GRADE_MIN, finite, known, label_agrees, within
 from memory.models.runs import Attempt, Run, Tip
@@ -47,6 +47,13 @@ class Retrieval(models.Model):
     shown_cut = models.BooleanField(default=False)
     withheld = models.BooleanField(default=False)
     propensity = models.FloatField(default=1.0, help_text="inclusion probability, (0, 1]")
+    canary = models.BooleanField(default=False, help_text="a retired tip, shown again to test it")
+    coin = models.FloatField(
+        null=True, blank=True, help_text="what was drawn, [0, 1); shown when below propensity"
+    )
+    ranker = models.CharField(
+        max_length=64, blank=True, help_text="sha256 of the ranker's version and settings"
+    )
 
     # Signals beside the three columns of ADR-0019 (which come in a migration of their own).
     tip_followed_emb_max_chunk = models.FloatField(null=True, blank=True)
@@ -123,6 +130,17 @@ class Retrieval(models.Model):
             ),
             models.CheckConstraint(
                 condition=~Q(withheld=True, shown=True), name="retrieval_withheld_is_not_shown"
+            ),
+            models.CheckConstraint(
+                condition=Q(coin__isnull=True) | Q(coin__gte=0.0, coin__lt=1.0),
+                name="retrieval_coin_range",
+            ),
+            # the coin decides: a row that says otherwise would bias every later estimate
+            models.CheckConstraint(
+                condition=Q(coin__isnull=True)
+                | Q(withheld=True, coin__gte=F("propensity"))
+                | Q(withheld=False, coin__lt=F("propensity")),
+                name="retrieval_coin_decided",
             ),
             models.CheckConstraint(
                 condition=within("tip_followed_emb_max_chunk", -1.0, 1.0),

@@ -1,4 +1,4 @@
-"""Run, Attempt, Tip, DreamPass: what happened. See the package docstring for what the rows guarantee."""
+"""Run, Attempt, Tip: what happened. See the package docstring for what the rows guarantee."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from django.db import models
 from django.db.models import F, Q
 
 from memory.models.checks import GRADE_MAX, GRADE_MIN, known, within
+from memory.models.families import RuleFamily
 from memory.querysets import RunQuerySet, TipQuerySet
 from memory.reasons import OUTCOME_REASONS
 
 
 class Run(models.Model):
-    """A completed run of an agent loop: INGESTED -> SCORING -> FINALIZING -> DONE.
+    """A run of an agent loop: (RECORDING ->) INGESTED -> SCORING -> FINALIZING -> DONE.
+
+    RECORDING: an agent is at work on it (``memory.store``); nothing is scored or credited yet.
 
     DONE is final. The reaper and ``rescore`` may take a run from DONE to SCORING again when a failed
     judge call is due for a retry; the recount that follows replaces nothing, it adds a DreamPass.
@@ -22,12 +25,14 @@ class Run(models.Model):
     class Status(models.TextChoices):
         """Where the run stands; the only place that says so (the broker merely hints)."""
 
+        RECORDING = "recording", "recording"
         INGESTED = "ingested", "ingested"
         SCORING = "scoring", "scoring"
         FINALIZING = "finalizing", "finalizing"
         DONE = "done", "done"
 
     OPEN = (Status.INGESTED, Status.SCORING, Status.FINALIZING)
+    """What the pipeline has to finish; a run that is still being recorded is its agent's."""
 
     skill = models.CharField(max_length=500)
     external_id = models.CharField(max_length=500)
@@ -54,6 +59,7 @@ class Run(models.Model):
     scoring_round = models.PositiveIntegerField(default=0, help_text="how often it went to scoring")
     state_changed_at = models.DateTimeField()
     done_at = models.DateTimeField(null=True, blank=True, help_text="first time it became final")
+    dream_number = models.PositiveIntegerField(default=0, help_text="dream passes begun")
 
     objects = RunQuerySet.as_manager()
 
@@ -71,7 +77,7 @@ class Run(models.Model):
                 fields=["skill", "external_id", "revision"], name="run_revision_once"
             ),
             models.CheckConstraint(
-                condition=Q(status__in=["ingested", "scoring", "finalizing", "done"]),
+                condition=Q(status__in=["recording", "ingested", "scoring", "finalizing", "done"]),
                 name="run_status_known",
             ),
             models.CheckConstraint(
@@ -102,6 +108,12 @@ class Run(models.Model):
 class Tip(models.Model):
     """A piece of advice. Its text never changes: a revised text is another tip of the sender."""
 
+    class Scope(models.TextChoices):
+        """For what the tip is retrieved."""
+
+        RULE = "rule", "rules like the one it came from"
+        ENVIRONMENT = "environment", "every rule in its environment"
+
     skill = models.CharField(max_length=500)
     external_id = models.CharField(max_length=500, help_text="the sender's id of the tip")
     text = models.TextField(blank=True, help_text="empty: retrieved, but its text was never sent")
@@ -119,6 +131,16 @@ class Tip(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     retired_at = models.DateTimeField(null=True, blank=True)
     retired_reason = models.TextField(blank=True)
+    retired_sweep = models.ForeignKey(
+        "memory.EvictionSweep", models.PROTECT, related_name="retired_tips", null=True, blank=True,
+        help_text="empty while retired: a person did it",
+    )  # fmt: skip
+    scope = models.CharField(max_length=20, choices=Scope, default=Scope.RULE)
+    protected = models.BooleanField(default=False, help_text="no sweep retires it")
+    holdout_exempt = models.BooleanField(default=False, help_text="never withheld by the coin")
+    rule_family = models.GeneratedField(
+        expression=RuleFamily("source_rule_id"), output_field=models.TextField(), db_persist=True
+    )
 
     objects = TipQuerySet.as_manager()
 
@@ -139,13 +161,38 @@ class Tip(models.Model):
                 condition=Q(retired_at__isnull=True) | ~Q(retired_reason=""),
                 name="tip_retired_has_reason",
             ),
+            models.CheckConstraint(
+                condition=Q(retired_sweep__isnull=True) | Q(retired_at__isnull=False),
+                name="tip_active_has_no_sweep",
+            ),
+            models.CheckConstraint(
+                condition=Q(scope__in=["rule", "environment"]), name="tip_scope_known"
+            ),
         ]
         indexes: ClassVar[list[Any]] = [
-            # ranker: active tips born of a rule family (prefix match on the rule id)
+            # ranker: active tips born of a rule family
             models.Index(
-                fields=["skill", "source_rule_id"],
+                fields=["skill", "rule_family"],
                 condition=Q(retired_at__isnull=True),
-                name="tip_active_by_rule",
+                name="tip_active_by_family",
+            ),
+            # ranker: active tips of a category
+            models.Index(
+                fields=["skill", "category"],
+                condition=Q(retired_at__isnull=True),
+                name="tip_active_by_category",
+            ),
+            # ranker: the few tips that hold for a whole environment
+            models.Index(
+                fields=["skill", "environment_tag"],
+                condition=Q(retired_at__isnull=True, scope="environment"),
+                name="tip_active_of_environment",
+            ),
+            # ranker's canaries: retired tips born of a rule family
+            models.Index(
+                fields=["skill", "rule_family"],
+                condition=Q(retired_at__isnull=False),
+                name="tip_retired_by_family",
             ),
             # admin search of tips, retrievals and judgements: a tip by its name alone
             models.Index(fields=["external_id"], name="tip_external_id"),
@@ -237,26 +284,3 @@ class Attempt(models.Model):
 
     def __str__(self) -> str:
         return f"{self.rule_id} #{self.number}"
-
-
-class DreamPass(models.Model):
-    """The recount at the end of a scoring round: derived from rows, kept as a snapshot for reports."""
-
-    run = models.ForeignKey(Run, models.PROTECT, related_name="dream_passes", db_index=False)
-    number = models.PositiveIntegerField(help_text="equals the scoring round it closed")
-    policy = models.CharField(max_length=50)
-    created_at = models.DateTimeField(auto_now_add=True)
-    retrievals = models.PositiveIntegerField()
-    summary = models.JSONField(help_text="per tip and per category, see memory/dream.py")
-
-    class Meta:
-        db_table = "dream_passes"
-        verbose_name_plural = "dream passes"
-        ordering = ("run", "number")
-        constraints: ClassVar[list[Any]] = [
-            # finalize may run twice for one round; the second must not count anything again
-            models.UniqueConstraint(fields=["run", "number"], name="dream_pass_once_per_round"),
-        ]
-
-    def __str__(self) -> str:
-        return f"dream pass {self.number} of run {self.run_id}"

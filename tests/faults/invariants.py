@@ -127,8 +127,8 @@ class _ToSystem:
 def recount(system: System, run_id: int) -> dict[str, Any]:
     """The dream pass of a run, computed now, by the product, from the system's tables."""
     from memory.credit import policy_named
-    from memory.dream import dream
     from memory.models import Run
+    from memory.summary import summarise
 
     parts = urlsplit(system.database_url)
     place = parse_qs(parts.query)
@@ -142,7 +142,7 @@ def recount(system: System, run_id: int) -> dict[str, Any]:
     before = django.db.router.routers
     django.db.router.routers = [_ToSystem()]
     try:
-        return dream(Run.objects.get(pk=run_id), policy=policy_named("adr0019"))
+        return summarise(Run.objects.get(pk=run_id), policy=policy_named("adr0019"))
     finally:
         django.db.router.routers = before
         connections[alias].close()

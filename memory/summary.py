@@ -1,4 +1,4 @@
-"""The dream pass: what a run's retrievals say about each tip and each category, recounted from rows.
+"""The summary of a dream pass: what a run says about each tip and category, recounted from rows.
 
 Guarantees: the summary is derived from the rows of this one run and from nothing else, is plain JSON,
 and is byte-identical when computed again from the same rows (exact sums, rounded once, fixed order,
@@ -34,7 +34,7 @@ MIN_FOLLOW_ROWS: Final = 5
 """A category with fewer rows of known following is credited by its success rate (ADR-0020)."""
 
 
-def dream(run: Run, *, policy: Policy) -> dict[str, Any]:
+def summarise(run: Run, *, policy: Policy) -> dict[str, Any]:
     """The recount of *run* under *policy*: ``totals``, ``tips``, ``categories``, ``coverage``.
 
     Every rate has ``hits`` and ``n``, every mean its ``n``; tips stand in the order of their first

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memory.credit import POLICIES, Quadrant, credit, following, quadrant, row_of
-from memory.dream import dream
 from memory.models import Retrieval
+from memory.summary import summarise
 from tests.factories import make_attempt, make_retrieval, make_run, make_tip
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def tip_named(summary: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def test_each_tip_is_counted_when_present_and_when_followed(run: Run) -> None:
-    summary = dream(run, policy=ADR0019)
+    summary = summarise(run, policy=ADR0019)
     assert [tip["tip"] for tip in summary["tips"]] == ["t1", "t2", "t3", "t4"]
     one = tip_named(summary, "t1")
     assert [one[name] for name in ("retrievals", "present", "followed", "ignored", "unknown")] == [
@@ -87,7 +87,7 @@ def test_each_tip_is_counted_when_present_and_when_followed(run: Run) -> None:
 
 
 def test_the_follow_aware_signal_stands_beside_the_legacy_one(run: Run) -> None:
-    audit, ssh = dream(run, policy=ADR0019)["categories"]
+    audit, ssh = summarise(run, policy=ADR0019)["categories"]
     assert (audit["category"], ssh["category"]) == ("audit", "ssh")
     # rule_d has no verdict and is in no denominator
     assert (audit["rules_remediated"]["hits"], audit["rules_remediated"]["n"]) == (1, 1)
@@ -101,19 +101,19 @@ def test_the_follow_aware_signal_stands_beside_the_legacy_one(run: Run) -> None:
 
 def test_five_known_rows_are_enough_for_the_follow_aware_signal(run: Run) -> None:
     make_retrieval(attempt=make_attempt(run=run, outcome=1.0), llm=True)
-    (_, ssh) = dream(run, policy=ADR0019)["categories"]
+    (_, ssh) = summarise(run, policy=ADR0019)["categories"]
     assert (ssh["basis"], ssh["follow_aware_n"]) == ("follow_aware", 5)
     assert ssh["follow_aware_signal"] == pytest.approx(2 * 1.6 / 5 - 1)
 
 
 def test_a_policy_with_negative_failures_needs_no_rescaling(run: Run) -> None:
-    (_, ssh) = dream(run, policy=POLICIES["quadrant"])["categories"]
+    (_, ssh) = summarise(run, policy=POLICIES["quadrant"])["categories"]
     assert (ssh["follow_aware_signal"], ssh["follow_aware_n"]) == (-0.4, 3)  # (-1 + 0.8 - 1) / 3
-    assert dream(run, policy=POLICIES["outcome_only"])["categories"][1]["follow_aware_n"] == 0
+    assert summarise(run, policy=POLICIES["outcome_only"])["categories"][1]["follow_aware_n"] == 0
 
 
 def test_coverage_says_why_signals_are_missing(run: Run) -> None:
-    signals = {entry["signal"]: entry for entry in dream(run, policy=ADR0019)["coverage"]}
+    signals = {entry["signal"]: entry for entry in summarise(run, policy=ADR0019)["coverage"]}
     assert signals["llm"]["labelled"]["hits"] == 3
     assert signals["llm"]["null_reasons"] == {"not_shown": 1, "pending": 4}
     assert signals["review"]["labelled"]["hits"] == 1
@@ -123,7 +123,7 @@ def test_coverage_says_why_signals_are_missing(run: Run) -> None:
 def test_totals_agree_with_the_rows_counted_one_by_one(run: Run) -> None:
     rows = [row_of(row) for row in Retrieval.objects.filter(run=run)]
     for policy in POLICIES.values():
-        totals = dream(run, policy=policy)["totals"]
+        totals = summarise(run, policy=policy)["totals"]
         assert totals["retrievals"] == len(rows)
         assert totals["followed"] == sum(following(row)[0] is True for row in rows)
         assert totals["ignored"] == sum(following(row)[0] is False for row in rows)
@@ -136,14 +136,14 @@ def test_totals_agree_with_the_rows_counted_one_by_one(run: Run) -> None:
 
 
 def test_a_recount_is_byte_identical_and_storable(run: Run) -> None:
-    first = json.dumps(dream(run, policy=ADR0019))
+    first = json.dumps(summarise(run, policy=ADR0019))
     for row in Retrieval.objects.order_by("-pk"):
         row.save()  # moves every row to another place in the table
-    assert json.dumps(dream(run, policy=ADR0019)) == first
+    assert json.dumps(summarise(run, policy=ADR0019)) == first
 
 
 def test_an_empty_run_gets_zeros_and_never_another_runs_rows(run: Run) -> None:
-    empty = dream(make_run(), policy=ADR0019)
+    empty = summarise(make_run(), policy=ADR0019)
     assert empty["totals"]["retrievals"] == 0
     assert (empty["tips"], empty["categories"]) == ([], [])
     assert empty["run"]["id"] != run.pk
@@ -155,4 +155,4 @@ def test_the_number_of_queries_does_not_grow_with_the_rows(
     for _ in range(20):
         make_retrieval(attempt=make_attempt(run=run), llm=True)
     with django_assert_num_queries(5):  # totals, tips, rules, categories, coverage
-        dream(run, policy=ADR0019)
+        summarise(run, policy=ADR0019)
