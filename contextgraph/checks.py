@@ -6,11 +6,11 @@ Ids are stable; E are errors, W warnings.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from django.conf import settings
 from django.core.checks import Error, Tags, Warning, register
-from django.db import connection
+from django.db import connection, connections
 
 from contextgraph.skills import SkillError, load_skill
 from memory.credit import POLICIES
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from django.core.checks import CheckMessage
+    from django.db.backends.postgresql.base import DatabaseWrapper
 
 
 SAFE_BROKERS = frozenset({"amqp", "amqps", "pyamqp", "redis", "rediss", "redis+socket", "sentinel"})
@@ -144,6 +145,34 @@ def database_is_postgres(**_kwargs: Any) -> Iterable[CheckMessage]:
             hint="Set DATABASE_URL to postgresql://…, or unset it to use the embedded server.",
             id="contextgraph.E013",
         )
+
+
+OLDEST_POSTGRES: Final = 15
+"""NULLS NOT DISTINCT: one row of sums for a skill as a whole, which has no tip."""
+
+
+def postgres_version(alias: str = "default") -> int | None:
+    """The server's major version; it is asked. None: it is no Postgres."""
+    server = connections[alias]
+    if server.vendor != "postgresql":
+        return None
+    return cast("DatabaseWrapper", server).pg_version // 10_000
+
+
+@register(Tags.database)
+def postgres_is_new_enough(
+    databases: Iterable[str] | None = None, **_kwargs: Any
+) -> Iterable[CheckMessage]:
+    """Asks the server: only ``migrate`` and ``check --database`` run it."""
+    for alias in databases or ():
+        version = postgres_version(alias)
+        if version is not None and version < OLDEST_POSTGRES:
+            yield Error(
+                f"The server of database {alias!r} is Postgres {version}.",
+                hint=f"Postgres {OLDEST_POSTGRES} or newer is needed; unset DATABASE_URL to use the "
+                "embedded one.",
+                id="contextgraph.E016",
+            )
 
 
 @register(Tags.compatibility)

@@ -22,14 +22,16 @@ from typing import TYPE_CHECKING, Any, Final
 from django.conf import settings
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
+from django.db.models import Exists, OuterRef
 from django.utils import timezone
 from kombu import Connection
 
 from contextgraph.celery import QUEUES, app
+from contextgraph.checks import OLDEST_POSTGRES, postgres_version
 from contextgraph.client import intake_queue
 from contextgraph.models import RejectedMessage
 from contextgraph.parts import incomplete_documents
-from memory.models import Run
+from memory.models import Retrieval, Run, RunEvidence
 from scoring.judge import service as judge
 from scoring.judge.bench import DEFAULT, TIERS
 from scoring.judge.client import JudgeClient
@@ -109,7 +111,30 @@ def _database() -> Iterator[Finding]:
         cursor.execute("SELECT current_setting('server_version')")
         version = cursor.fetchone()[0]
     kind = "embedded" if settings.USES_EMBEDDED else "configured"
-    yield Finding(part="database", state=OK, detail=f"Postgres {version}, {kind}")
+    detail = f"Postgres {version}, {kind}"
+    if (postgres_version() or OLDEST_POSTGRES) < OLDEST_POSTGRES:
+        mend = f"Postgres {OLDEST_POSTGRES} or newer; or unset DATABASE_URL"
+        yield Finding(part="database", state=ERROR, detail=f"{detail}: too old", mend=mend)
+        return
+    yield Finding(part="database", state=OK, detail=detail)
+
+
+def _evidence() -> Iterator[Finding]:
+    """Runs that were final before evidence was kept: the ranker knows nothing of them."""
+    counted = Retrieval.objects.counted().filter(run=OuterRef("pk"))
+    final = Run.objects.current().filter(status=Run.Status.DONE)
+    missing = final.filter(
+        Exists(counted), ~Exists(RunEvidence.objects.filter(run=OuterRef("pk")))
+    ).count()
+    if missing:
+        yield Finding(
+            part="evidence",
+            state=WARNING,
+            detail=f"final runs without any: {missing}; ranker and eviction do not know them",
+            mend="manage.py recount",
+        )
+        return
+    yield Finding(part="evidence", state=OK, detail="every final run has its own")
 
 
 def _migrations() -> Iterator[Finding]:
@@ -302,10 +327,12 @@ PROBES: Final[tuple[tuple[str, Callable[[], Iterator[Finding]]], ...]] = (
     ("judge pauses", _judge_pauses),
     ("disk", _disk),
     ("intake", _intake),
+    ("evidence", _evidence),
 )
 NEEDS: Final = {
     "migrations": {"database"},
     "intake": {"database", "migrations"},
+    "evidence": {"database", "migrations"},
     "consumer": {"broker"},
     "workers": {"broker"},
 }

@@ -141,6 +141,10 @@ class TipEntry(Entry):
     outcome_at_source_value: Grade | None = None
     outcome_at_source_confidence: Unit | None = None
     environment_tag: Word = ""
+    scope: Literal["rule", "environment"] = Field(
+        default="rule",
+        description="environment: it holds for every rule in its environment, not for rules like its own.",
+    )
 
     @field_validator("tip", "source_run_id", "source_rule_id", mode="before")
     @classmethod
@@ -170,6 +174,7 @@ class RetrievalEntry(Entry):
     propensity: Annotated[float, Field(gt=0.0, le=1.0)] = Field(
         default=1.0, description="Probability with which the ranker would have shown it."
     )
+    canary: bool = Field(default=False, description="A retired tip, shown again to test it.")
     retrieved_at: AwareDatetime | None = None
 
     _tip_may_be_a_number = field_validator("tip", mode="before")(

@@ -33,6 +33,7 @@ from contextgraph.run_survey import survey_runs
 from contextgraph.runlogs import Hazard, open_run_log
 from contextgraph.skills import load_skill
 from contextgraph.tip_book import TipBook
+from memory import evidence
 from memory.models import Retrieval, Run
 
 if TYPE_CHECKING:
@@ -331,6 +332,7 @@ def _open_run(survey: RunSurvey, old: Run | None, *, log: LogFacts, revise: bool
             raise RunConflict(old, survey.digest)
         Run.objects.filter(pk=old.pk).update(superseded_at=timezone.now())
         Retrieval.objects.filter(run=old).update(superseded=True)
+        evidence.refresh([old.pk])
     earlier = Run.objects.filter(skill=header.skill, external_id=header.external_id)
     revision = (earlier.aggregate(last=Max("revision"))["last"] or 0) + 1
     run = run_row(header, survey.footer, digest=survey.digest, revision=revision)

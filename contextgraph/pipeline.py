@@ -2,13 +2,14 @@
 
 Guarantees: every state is a row and every step a claim by UPDATE, so each step may be called twice,
 early, late or by hand. Broker and result backend carry hints: after both are wiped, :func:`reap`
-alone finishes every run. A round's dream pass is counted once.
+alone finishes every run. A round's dream pass is counted once. A run that an agent still records is
+left alone, until it has been silent for RECORDING_TIMEOUT_H hours.
 
 Does not guarantee an order between runs, nor that a header task runs only once.
 
-    INGESTED --dispatch--> SCORING --finalize--> FINALIZING --finish--> DONE
-                              ^                                          |
-                              +---- reopen (retries due), rescore -------+
+    (RECORDING ->) INGESTED --dispatch--> SCORING --finalize--> FINALIZING --finish--> DONE
+                                             ^                      ^----- recount ------|
+                                             +---- reopen (retries due), rescore --------+
 
 Shaped by: chords that lose their body (a flushed broker, an expired key, a lost worker), measured
 with real kills; the body here is a recount of rows that a reaper may call as well.
@@ -17,23 +18,29 @@ with real kills; the body here is a recount of rows that a reaper may call as we
 from __future__ import annotations
 
 import logging
-from dataclasses import asdict, dataclass, field
 from datetime import timedelta
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from celery import chord, current_app, group
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import DurationField, Exists, ExpressionWrapper, F, Max, OuterRef
-from django.db.models.functions import Now
+from django.db.models import Exists, F, OuterRef
+from django.db.models.functions import Coalesce, Now
 
+from contextgraph.dream_bodies import STAGES
 from contextgraph.outbox import Outbox
-from memory.credit import policy_named
-from memory.models import DreamPass, Retrieval, Run
+from contextgraph.reaping import (
+    Reaped,
+    close_recording,
+    is_due,
+    send_again,
+    silent_recordings,
+    unheld,
+)
+from memory import dream
+from memory.models import Retrieval, Run
 from memory.reasons import Reason
-from memory.summary import summarise
-from scoring import attribution, batches, rescoring
+from scoring import batches, rescoring
 from scoring.judge import service as judge
 from scoring.models import ScoreBatch, Signal
 from scoring.tasks import TASK_OF
@@ -45,9 +52,6 @@ if TYPE_CHECKING:
     from memory.querysets import RunQuerySet
 
 logger = logging.getLogger(__name__)
-
-RESEND_PATIENCE: Final = 15
-"""Times REDISPATCH_AFTER_S: the longest pause between two messages for a batch nobody works on."""
 
 MACHINE_SIGNALS = (Signal.TRACE, Signal.EMBED, Signal.JUDGE)
 
@@ -182,65 +186,68 @@ def _finalize_signature(run_id: int) -> Any:
 def finalize(run_id: int) -> bool:
     """Close the round when no batch is open any more. False: batches are open, or it is closed."""
     open_batches = ScoreBatch.objects.filter(run_id=OuterRef("pk"), state__in=ScoreBatch.OPEN)
-    claimed = (
-        Run.objects.filter(pk=run_id, status=Run.Status.SCORING)
-        .filter(~Exists(open_batches))
-        .update(status=Run.Status.FINALIZING, state_changed_at=Now())
-    )
+    with transaction.atomic():
+        claimed = (
+            Run.objects.filter(pk=run_id, status=Run.Status.SCORING)
+            .filter(~Exists(open_batches))
+            .update(status=Run.Status.FINALIZING, state_changed_at=Now())
+        )
+        if claimed:
+            dream.open_pass(run_id)
     return claimed == 1 and finish(run_id)
 
 
 def finish(run_id: int) -> bool:
-    """Recount the rows of a FINALIZING run and make it DONE, in one transaction."""
+    """Do what is left of the dream pass of a FINALIZING run, and make it DONE.
+
+    False: it is not FINALIZING, or another finished it meanwhile.
+
+    Raises:
+        StageFailed: a stage failed without which no run is final; see ``memory.dream``.
+    """
+    number = dream.run_pass(run_id, stages=STAGES)
+    finished = number is not None and (
+        # a pass begun meanwhile is for another to finish
+        Run.objects.filter(pk=run_id, status=Run.Status.FINALIZING, dream_number=number).update(
+            status=Run.Status.DONE,
+            state_changed_at=Now(),
+            done_at=Coalesce(F("done_at"), Now()),
+        )
+    )
+    if finished:
+        logger.info("run.done", extra={"run_id": run_id, "dream_pass": number})
+    return bool(finished)
+
+
+def recount(run_id: int, *, force: bool = False) -> bool:
+    """Dream of a final run anew, here and now: after a re-grading, a review, or by hand.
+
+    A run that is FINALIZING is finished. If its pass has done a stage, a new one is begun first: the
+    rows may have changed behind its back.
+
+    Args:
+        force: begin a new pass in any case.
+
+    Returns False when there is nothing to do: the run is still on its way, and its pass to come reads
+    the rows as they will be then; or another process finished it.
+
+    Raises:
+        StageFailed: as :func:`finish`.
+        Run.DoesNotExist: there is no such run.
+    """
     with transaction.atomic():
         run = Run.objects.select_for_update().get(pk=run_id)
-        if run.status != Run.Status.FINALIZING:
+        if run.status == Run.Status.FINALIZING:
+            if force or dream.is_begun(run):
+                dream.open_pass(run_id)
+        elif _move(run_id, Run.Status.DONE, Run.Status.FINALIZING):
+            dream.open_pass(run_id)
+        else:
             return False
-        batches.skip_superseded(run_id)  # it may have been superseded while it was judged
-        attribution.fill(run_id)  # p(followed) of the signals as they are now; credit may read it
-        _recount(run)
-        Run.objects.filter(pk=run_id, done_at__isnull=True).update(done_at=Now())
-        _move(run_id, Run.Status.FINALIZING, Run.Status.DONE)
-    logger.info("run.done", extra={"run_id": run_id, "round": run.scoring_round})
-    return True
-
-
-def _recount(run: Run) -> None:
-    """Keep the dream pass of this round, unless it says what the last one said."""
-    policy = policy_named(settings.CREDIT_POLICY)
-    summary = summarise(run, policy=policy)
-    last = DreamPass.objects.filter(run=run).order_by("-number").values("pk")[:1]
-    if DreamPass.objects.filter(pk__in=last, summary=summary).exists():
-        return  # an outage of days closes many rounds in which nothing was answered
-    DreamPass.objects.get_or_create(
-        run=run,
-        number=run.scoring_round,
-        defaults={
-            "policy": policy.name,
-            "retrievals": run.retrievals.count(),
-            "summary": summary,
-        },
-    )
+    return finish(run_id)
 
 
 # --- The reaper -----------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class Reaped:
-    """What one sweep did, by kind: ids of runs, and of batches (resent, failed)."""
-
-    dispatched: list[int] = field(default_factory=list)
-    reopened: list[int] = field(default_factory=list)
-    resent: list[int] = field(default_factory=list)
-    failed: list[int] = field(default_factory=list)
-    finalized: list[int] = field(default_factory=list)
-    errors: list[int] = field(default_factory=list)
-    """Runs that met an error of ours; the log says which."""
-
-    def as_dict(self) -> dict[str, list[int]]:
-        """For JSON."""
-        return asdict(self)
 
 
 def reap(*, inline: bool = False, impatient: bool = False) -> Reaped:
@@ -270,6 +277,7 @@ class _Sweep:
 
     def run(self) -> Reaped:
         before = Now() - timedelta(seconds=self.silent)
+        self._each(_ids(silent_recordings()), self._close)
         ingested = Run.objects.filter(status="ingested", state_changed_at__lte=before)
         self._each(_ids(ingested), self._dispatch)
         self._each(self._due(), self._reopen)
@@ -287,6 +295,10 @@ class _Sweep:
                     raise
                 logger.exception("run.sweep_failed", extra={"run_id": run_id})
                 self.done.errors.append(run_id)
+
+    def _close(self, run_id: int) -> None:
+        if close_recording(run_id):
+            self.done.closed.append(run_id)
 
     def _dispatch(self, run_id: int) -> None:
         # a run that stays INGESTED gets its whole chord from a later sweep
@@ -322,63 +334,16 @@ class _Sweep:
 
     def _help_batches(self, run_id: int) -> None:
         """Send again what nobody holds; fail what has been tried too often."""
-        for batch in _unheld(run_id, silent=self.silent, inline=self.inline):
+        for batch in unheld(run_id, silent=self.silent, inline=self.inline):
             again = judge.retry_delay(batch.round, of=batch)
             if batches.fail_exhausted(batch, judge_again_in_s=again):
                 self.done.failed.append(batch.pk)
             elif self.inline:
                 score_batch(batch.pk)
                 self.done.resent.append(batch.pk)
-            elif _is_due(batch, self.silent) and _send_again(batch, self.messages):
+            elif is_due(batch, self.silent) and send_again(batch, self.messages):
                 self.done.resent.append(batch.pk)
 
 
 def _ids(runs: RunQuerySet) -> list[int]:
     return list(runs.order_by("state_changed_at").values_list("pk", flat=True))
-
-
-def _unheld(run_id: int, *, silent: float, inline: bool) -> list[ScoreBatch]:
-    """Open batches with nobody working on them: the lease is over, or the run stands still."""
-    rows = ScoreBatch.objects.filter(run_id=run_id, state__in=ScoreBatch.OPEN)
-    quiet_since = Now() - timedelta(seconds=silent)
-    last = ScoreBatch.objects.filter(run_id=run_id).aggregate(last=Max("changed_at"))["last"]
-    rows = rows.annotate(
-        unsent_for=ExpressionWrapper(Now() - F("sent_at"), DurationField()),
-        sent_after=ExpressionWrapper(F("sent_at") - F("changed_at"), DurationField()),
-    )
-    expired = rows.filter(state="leased", leased_until__lt=Now())
-    waiting = rows.filter(state="new", sent_at__lte=quiet_since)
-    # a batch queued behind others is not lost: only a run that stands still is helped
-    stands_still = (
-        last is not None
-        and ScoreBatch.objects.filter(
-            run_id=run_id, changed_at=last, changed_at__lte=quiet_since
-        ).exists()
-    )
-    return [*expired, *(waiting if stands_still or inline else ())]
-
-
-def _is_due(batch: Any, silent: float) -> bool:
-    """Whether a batch may be sent again: after twice as long each time nothing comes of it.
-
-    A worker that is away for a day must not find a message from every sweep of that day.
-    """
-    patience: float = min(max(silent, batch.sent_after.total_seconds()), RESEND_PATIENCE * silent)
-    return bool(batch.unsent_for.total_seconds() >= patience)
-
-
-def _send_again(batch: ScoreBatch, outbox: Outbox) -> bool:
-    """Publish one header by itself; its run is finalized by a later sweep."""
-    if outbox.away:
-        return False
-    # claimed first, so that of two sweeps one sends; not sent after all, it is due as before
-    mine = ScoreBatch.objects.filter(pk=batch.pk, sent_at=batch.sent_at).update(sent_at=Now())
-    if not mine:
-        return False
-    task = TASK_OF[batch.signal]
-    # nobody counts this result: without it, the message needs no result backend
-    send = partial(task.apply_async, (batch.pk,), ignore_result=True)
-    if outbox.publish(send, batch_id=batch.pk):
-        return True
-    ScoreBatch.objects.filter(pk=batch.pk).update(sent_at=batch.sent_at)
-    return False

@@ -369,6 +369,7 @@ def retrieval_row(
         shown_cut=shown.cut,
         withheld=entry.withheld,
         propensity=entry.propensity,
+        canary=entry.canary,
         llm_reason=reason or no_outcome,
         emb_reason=reason,
         trace_reason=reason,

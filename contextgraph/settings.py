@@ -222,6 +222,9 @@ CLAIM_ROOTS = env_list("CONTEXTGRAPH_CLAIM_ROOTS")
 
 PROMPTS_DIR = Path(env_str("CONTEXTGRAPH_PROMPTS_DIR", str(BASE_DIR / "prompts")))
 CREDIT_POLICY = env_str("CONTEXTGRAPH_CREDIT_POLICY", "adr0019")
+# With it the coins of the hold-out can be recomputed (audit_holdout). Change it between experiments only:
+# coins that were tossed under another one no longer verify.
+HOLDOUT_SEED = env_str("CONTEXTGRAPH_HOLDOUT_SEED", "contextgraph")
 
 # Signals to compute; one that is left out is marked "skipped" on every row.
 SIGNALS = env_list("CONTEXTGRAPH_SIGNALS", "trace,embed,judge")
@@ -267,4 +270,6 @@ SCORE_LEASE_S = env_float("CONTEXTGRAPH_SCORE_LEASE_S", 180.0, low=1.0)
 SCORE_BATCH_MAX_TRIES = env_int("CONTEXTGRAPH_SCORE_BATCH_MAX_TRIES", 6, low=1, high=100)
 # The reaper sends a waiting batch again when its run has made no progress for this long.
 REDISPATCH_AFTER_S = env_float("CONTEXTGRAPH_REDISPATCH_AFTER_S", 60.0, low=0.5)
+# A run that an agent records itself (memory.store) counts as dead after this long without a sign of life.
+RECORDING_TIMEOUT_H = env_float("CONTEXTGRAPH_RECORDING_TIMEOUT_H", 24.0, low=0.01)
 EMBED_THREADS = env_int("CONTEXTGRAPH_EMBED_THREADS", 2, low=1, high=64)

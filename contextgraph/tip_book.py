@@ -178,10 +178,14 @@ class TipBook:
             outcome_at_source_value=entry.outcome_at_source_value,
             outcome_at_source_confidence=entry.outcome_at_source_confidence,
             environment_tag=entry.environment_tag,
+            scope=entry.scope,
             extra=storable_json(entry.extra),
             text_repaired=entry.text_repaired,
         )
 
 
-_TIP_KEPT = {"id", "skill", "external_id", "created_at", "retired_at", "retired_reason"}
-"""What a late text does not touch."""
+_TIP_KEPT = {
+    "id", "skill", "external_id", "created_at", "protected", "holdout_exempt", "rule_family",
+    "retired_at", "retired_reason", "retired_sweep",
+}  # fmt: skip
+"""What a late text does not touch: identity, what people and sweeps decided, what is computed."""

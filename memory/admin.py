@@ -2,7 +2,8 @@
 
 Guarantees: every list takes a fixed number of queries, filters only by columns with few values, and
 answers a search by whole ids. "Followed?" and its source are those of ``memory.credit``, as in every
-report. Does not judge tips: that is the reviewers' desk, which comes with its own pages.
+report; a pass shows its report as text. Does not judge tips: ``memory.admin_tips`` has the pages where
+people do.
 """
 
 from __future__ import annotations
@@ -13,10 +14,14 @@ from django.contrib import admin
 from django.urls import reverse
 from django.utils.html import format_html
 
+from memory import admin_evidence, admin_sweeps  # noqa: F401 - importing registers their pages
 from memory.admin_base import ReadOnlyAdmin, excerpt
+from memory.admin_tips import TipDesk, record_url
 from memory.credit import following, quadrant, row_of
+from memory.dream_report import markdown
 from memory.models import Attempt, DreamPass, Retrieval, Run, Tip
 from memory.run_view import load_bearing_reason
+from memory.terminal import visible
 
 if TYPE_CHECKING:
     from django.utils.safestring import SafeString
@@ -82,8 +87,8 @@ class AttemptAdmin(ReadOnlyAdmin):
 
 
 @admin.register(Tip)
-class TipAdmin(ReadOnlyAdmin):
-    """Tips, retired ones included."""
+class TipAdmin(TipDesk):
+    """Tips, retired ones included; the pages about their records hang below."""
 
     list_display = (
         "external_id", "skill", "tip_type", "category", "beginning", "source_rule_id",
@@ -101,8 +106,12 @@ class TipAdmin(ReadOnlyAdmin):
 
     @admin.display(description="rows")
     def rows(self, tip: Tip) -> SafeString:
-        """Link to the retrievals of the tip."""
-        return rows_link("retrieval", "retrievals", tip=tip.pk)
+        """Links to the retrievals of the tip and to its record."""
+        return format_html(
+            '{} · <a href="{}">record</a>',
+            rows_link("retrieval", "retrievals", tip=tip.pk),
+            record_url(tip.pk),
+        )
 
 
 @admin.register(Retrieval)
@@ -153,4 +162,17 @@ class DreamPassAdmin(ReadOnlyAdmin):
     search_fields = ("run__external_id",)
     search_help_text = "external id of the run or primary key, whole"
     ordering = ("-id",)
-    unlisted = ("summary", "run__extra", "run__hazards")
+    unlisted = ("summary", "report", "run__extra", "run__hazards")
+    readonly_fields = ("document",)
+
+    class Media:
+        css = {"all": ("memory/desk.css",)}
+
+    @admin.display(description="as a document")
+    def document(self, kept: DreamPass) -> SafeString:
+        """The report, Markdown shown as text: no tip's words become a link or a tag."""
+        try:
+            text = markdown(kept)
+        except (KeyError, TypeError):  # a summary of a shape that is not made any more
+            text = "Kept by an older version: `manage.py dream RUN --force` makes it anew."
+        return format_html('<pre class="desk-text">{}</pre>', visible(text, lines=True))

@@ -2,8 +2,10 @@
 
 Guarantees: the summary is derived from the rows of this one run and from nothing else, is plain JSON,
 and is byte-identical when computed again from the same rows (exact sums, rounded once, fixed order,
-no clock). A run without retrievals gets a summary of zeros; never another run's. One aggregate query
-per section. Does not store anything and moves no credit: the caller keeps the summary as a DreamPass.
+no clock; :func:`digest` says so). A run without retrievals gets a summary of zeros; never another run's.
+One aggregate query per section. Rates carry Wilson intervals over rows; values are shrunk means over
+visits (a run's attempts at one rule count once), whose intervals therefore are not too narrow.
+Does not store anything and moves no credit: the caller keeps the summary as a DreamPass.
 
 Shaped by: a pass that credited before it scored, added its result to what was there, and fell back to
 the latest run when it did not find its own.
@@ -11,23 +13,27 @@ the latest run when it did not find its own.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from django.db.models import Count, F, Max, Sum
 
 from memory.credit import SUCCESS_ABOVE, credit_sql, known_q
+from memory.flags import flag_of
 from memory.models import Attempt, Retrieval
 from memory.rates import Mean, Rate, rounded
 from memory.signals import coverage
 from memory.tallies import EMPTY, exact, tally_aggregates, tally_of
+from memory.visits import NO_VISITS, visits_by_tip
 
 if TYPE_CHECKING:
     from memory.credit import Policy
     from memory.models import Run
     from memory.querysets import RetrievalQuerySet
 
-SUMMARY_VERSION: Final = 1
+SUMMARY_VERSION: Final = 2
 """Of the summary's shape; stored with it."""
 
 MIN_FOLLOW_ROWS: Final = 5
@@ -38,7 +44,8 @@ def summarise(run: Run, *, policy: Policy) -> dict[str, Any]:
     """The recount of *run* under *policy*: ``totals``, ``tips``, ``categories``, ``coverage``.
 
     Every rate has ``hits`` and ``n``, every mean its ``n``; tips stand in the order of their first
-    row in the table of tips, categories in alphabetical order.
+    row in the table of tips, categories in alphabetical order. A tip also has its ``flag``
+    (``memory.flags``) and its ``visits``: how many there are, and per value the shrunk mean over them.
     """
     rows = Retrieval.objects.filter(run=run).order_by()
     return {
@@ -57,16 +64,32 @@ def summarise(run: Run, *, policy: Policy) -> dict[str, Any]:
     }
 
 
+def digest(summary: dict[str, Any]) -> str:
+    """sha256 of the summary's canonical JSON; the same for one that was stored and read again."""
+    text = json.dumps(summary, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def _tips(rows: RetrievalQuerySet, policy: Policy) -> list[dict[str, Any]]:
     found = (
         rows.values("tip_id", tip_name=F("tip__external_id"))
         .annotate(**tally_aggregates(policy))
         .order_by("tip_id")
     )
-    return [
-        {"tip": row["tip_name"], "tip_id": row["tip_id"], **tally_of(row).as_dict()}
-        for row in found
-    ]
+    visits = visits_by_tip(rows, policy)
+    entries = []
+    for row in found:
+        tally, seen = tally_of(row), visits.get(row["tip_id"], NO_VISITS)
+        entries.append(
+            {
+                "tip": row["tip_name"],
+                "tip_id": row["tip_id"],
+                "flag": str(flag_of(tally, visits=seen.known, followed_visits=seen.followed)),
+                **tally.as_dict(),
+                "visits": seen.as_dict(),
+            }
+        )
+    return entries
 
 
 # --- Categories -----------------------------------------------------------------------------------

@@ -64,6 +64,26 @@ class Tally:
     quadrant_credit: Mean
 
     @property
+    def earned(self) -> int:
+        """Followed, went well."""
+        return self.quadrants[Quadrant.EARNED]
+
+    @property
+    def misleading(self) -> int:
+        """Followed, went badly."""
+        return self.quadrants[Quadrant.MISLEADING]
+
+    @property
+    def lucky_neighbour(self) -> int:
+        """Ignored, went well."""
+        return self.quadrants[Quadrant.LUCKY_NEIGHBOUR]
+
+    @property
+    def bystander(self) -> int:
+        """Ignored, went badly."""
+        return self.quadrants[Quadrant.BYSTANDER]
+
+    @property
     def follow_rate(self) -> Rate:
         """Followed, among the shown rows about which a signal says something."""
         return Rate(self.followed, self.followed + self.ignored)
@@ -71,14 +91,12 @@ class Tally:
     @property
     def fail_rate_when_followed(self) -> Rate:
         """Misleading, among the graded rows that were followed."""
-        misleading = self.quadrants[Quadrant.MISLEADING]
-        return Rate(misleading, misleading + self.quadrants[Quadrant.EARNED])
+        return Rate(self.misleading, self.misleading + self.earned)
 
     @property
     def ignored_rate_at_success(self) -> Rate:
         """Lucky neighbour, among the successes with a known answer."""
-        lucky = self.quadrants[Quadrant.LUCKY_NEIGHBOUR]
-        return Rate(lucky, lucky + self.quadrants[Quadrant.EARNED])
+        return Rate(self.lucky_neighbour, self.lucky_neighbour + self.earned)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data with stable keys; every rate and mean carries its n."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from django.contrib import admin
 
 from memory.admin_base import ReadOnlyAdmin, excerpt
+from scoring import admin_reviews, admin_stores  # noqa: F401 - importing registers their pages
 from scoring.models import Calibration, JudgeCall, Judgement, JudgePause, ScoreBatch
 
 

@@ -13,8 +13,26 @@ import itertools
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from memory.models import Attempt, DreamPass, Retrieval, Run, Tip
+from contextgraph.skills import Eviction
+from memory.eviction_gate import gate_as_dict
+from memory.models import (
+    Attempt,
+    Ban,
+    DreamPass,
+    DreamStage,
+    EvictionSweep,
+    OutcomeRevision,
+    Retrieval,
+    Run,
+    RunEvidence,
+    SweepEntry,
+    Tip,
+    TipChange,
+    TipEvidence,
+    TipVector,
+)
 from memory.reasons import Reason
+from scoring.models import Review
 
 MOMENT = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 """When the first run starts; later ones start an hour apart."""
@@ -167,3 +185,104 @@ def make_dream_pass(*, run: Run | None = None, **fields: Any) -> DreamPass:
     """A stored recount of *run*."""
     values: dict[str, Any] = {"number": 1, "policy": "adr0019", "retrievals": 0, "summary": {}}
     return DreamPass.objects.create(run=run or make_run(), **(values | fields))
+
+
+def make_dream_stage(*, run: Run | None = None, **fields: Any) -> DreamStage:
+    """A stage that is still to be done."""
+    return DreamStage.objects.create(
+        run=run or make_run(), **({"stage": "score", "number": 1} | fields)
+    )
+
+
+def make_review(*, retrieval: Retrieval | None = None, **fields: Any) -> Review:
+    """A review as a row; the retrieval does not know of it (``scoring.reviews`` is the door)."""
+    values = {"followed": True, "by": "reviewer"}
+    return Review.objects.create(retrieval=retrieval or make_retrieval(), **(values | fields))
+
+
+# --- Sums -----------------------------------------------------------------------------------------
+
+NO_SUMS: dict[str, int] = dict.fromkeys(
+    ("rows", "shown", "followed", "ignored", "earned", "misleading", "lucky_neighbour", "bystander",
+     "credit_n", "credit_total", "visits", "visit_total", "visit_squares"), 0,
+)  # fmt: skip
+
+
+def make_run_evidence(
+    *, run: Run | None = None, tip: Tip | None = None, **sums: Any
+) -> RunEvidence:
+    """Sums as given, of no rows at all: what ``memory.evidence`` makes is another matter."""
+    values: dict[str, Any] = {"policy": "adr0019", "rule_id": "rule", **NO_SUMS}
+    return RunEvidence.objects.create(
+        run=run or make_run(), tip=tip or make_tip(), **(values | sums)
+    )
+
+
+def make_tip_evidence(*, tip: Tip | None = None, **sums: Any) -> TipEvidence:
+    """Sums of a tip anywhere, as given."""
+    tip = tip or make_tip()
+    values: dict[str, Any] = {"skill": tip.skill, "policy": "quadrant", "level": "tip", **NO_SUMS}
+    return TipEvidence.objects.create(tip=tip, **(values | sums))
+
+
+# --- Sweeps, changes, revisions -------------------------------------------------------------------
+
+
+def make_sweep(**fields: Any) -> EvictionSweep:
+    """A previewed sweep of skill ``stig`` that has caught nothing yet."""
+    values: dict[str, Any] = {
+        "skill": "stig",
+        "policy": "adr0019",
+        "gate": gate_as_dict(Eviction(policy="adr0019")),
+        "active": 1,
+        "with_evidence": 1,
+        "created_at": MOMENT,
+        "created_by": "operator",
+    }
+    return EvictionSweep.objects.create(**(values | fields))
+
+
+def make_sweep_entry(
+    *, sweep: EvictionSweep | None = None, tip: Tip | None = None, **fields: Any
+) -> SweepEntry:
+    """A tip that the gate caught for following into failures."""
+    counts = ("earned", "misleading", "lucky_neighbour", "bystander")
+    values: dict[str, Any] = {
+        "cause": "misleading", "mean": -0.5, "low": -0.9, "high": 0.1, "visits": 3,
+        "figures": dict.fromkeys(counts, 0),
+    }  # fmt: skip
+    return SweepEntry.objects.create(
+        sweep=sweep or make_sweep(), tip=tip or make_tip(), **(values | fields)
+    )
+
+
+def make_tip_change(*, tip: Tip | None = None, **fields: Any) -> TipChange:
+    """A line of a tip's history; the tip itself stays as it is."""
+    values = {"action": "retire", "reason": "it misleads", "by": "operator", "at": MOMENT}
+    return TipChange.objects.create(tip=tip or make_tip(), **(values | fields))
+
+
+def make_revision(*, attempt: Attempt | None = None, **fields: Any) -> OutcomeRevision:
+    """A regrade that made a success of a failure."""
+    values: dict[str, Any] = {
+        "number": 1, "cause": "regrade", "old_value": 0.0, "old_confidence": 1.0,
+        "old_grader": "stig@1", "new_value": 1.0, "new_confidence": 1.0, "new_grader": "stig@2",
+        "by": "operator", "at": MOMENT,
+    }  # fmt: skip
+    return OutcomeRevision.objects.create(attempt=attempt or make_attempt(), **(values | fields))
+
+
+def make_ban(*, run: Run | None = None, **fields: Any) -> Ban:
+    """A pattern that is not to be tried again."""
+    run = run or make_run()
+    return Ban.objects.create(run=run, **({"skill": run.skill, "pattern": "chmod 777"} | fields))
+
+
+def make_tip_vector(*, tip: Tip | None = None, **fields: Any) -> TipVector:
+    """A vector of unit length, of no real encoder."""
+    tip = tip or make_tip()
+    values: dict[str, Any] = {
+        "skill": tip.skill, "encoder": "e" * 64, "text_sha256": tip.text_sha256,
+        "values": [1.0, 0.0, 0.0],
+    }  # fmt: skip
+    return TipVector.objects.create(tip=tip, **(values | fields))

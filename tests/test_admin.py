@@ -15,29 +15,16 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from contextgraph.models import IncomingDocument, RejectedMessage
+from contextgraph.models import IncomingPart, RejectedMessage
 from memory.admin_base import ReadOnlyAdmin
-from memory.models import Attempt, DreamPass, Retrieval, Run, Tip
-from scoring.models import Calibration, JudgeCall, Judgement, JudgePause, ScoreBatch
-from tests.factories import (
-    MOMENT,
-    make_attempt,
-    make_dream_pass,
-    make_retrieval,
-    make_run,
-    make_tip,
-)
+from memory.models import Retrieval, Run, Tip
+from tests.admin_world import HOSTILE, MODELS, make_rejected, make_world
+from tests.factories import MOMENT
 
 if TYPE_CHECKING:
     from django.db.models import Model
 
 pytestmark = pytest.mark.django_db
-
-MODELS = (
-    Attempt, Calibration, DreamPass, IncomingDocument, JudgeCall, Judgement, JudgePause,
-    RejectedMessage, Retrieval, Run, ScoreBatch, Tip,
-)  # fmt: skip
-HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(2)>\u202e\x1b[2J'
 
 
 @pytest.fixture(autouse=True)
@@ -45,60 +32,18 @@ def _quick_logins(settings: Any) -> None:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # quick logins
 
 
-def make_rejected(**fields: Any) -> RejectedMessage:
-    """A refused message that waits."""
-    body = fields.pop("body", b"not json")
-    values = {"reason": "not_json", "detail": "it is no JSON", "body": body, "body_size": len(body)}
-    return RejectedMessage.objects.create(**(values | {"body_sha256": "0" * 64} | fields))
-
-
-def make_world(text: str, number: int) -> dict[type[Model], Model]:
-    """One row of each model, with *text* wherever a stranger may write."""
-    run = make_run(model=text, environment_tag=text, extra={"note": text}, source=text)
-    attempt = make_attempt(
-        run=run, rule_id=f"{text}{number}", title=text, script=text, narrative=text,
-        failure_mode=text, evaluator_raw={"health": text},
-    )  # fmt: skip
-    tip = make_tip(text=text, mechanism=text, tip_type=text, category=text, source_rule_id=text)
-    row = make_retrieval(
-        attempt=attempt, tip=tip, trace="violated",
-        tip_followed_trace_evidence=[{"text": text, "line": 1}],
-    )  # fmt: skip
-    call = JudgeCall.objects.create(
-        run=run, requested_model=text[:200], served_model=text[:200], prompt_sha256="0" * 64, tips=1,
-        http_tries=1, seconds=0.1, raw_reply=text, error=text[:500], error_class=text[:60],
-    )  # fmt: skip
-    judgement = Judgement.objects.create(
-        retrieval=row, call=call, followed=True, reasoning=text, requested_model=text[:200],
-        prompt_sha256="0" * 64, evidence=[{"quote": text}],
-    )  # fmt: skip
-    pause = JudgePause.objects.create(
-        since=MOMENT, until=MOMENT, cleared_at=MOMENT, cause=text[:500], error_class=text[:60]
-    )
-    batch = ScoreBatch.objects.create(
-        run=run, round=1, signal="judge", number=1, first_id=1, last_id=2, changed_at=MOMENT
-    )
-    calibration = Calibration.objects.create(
-        signal="trace", model=text[:200], version=text[:64], labels="pairs", pairs_sha256="0" * 64,
-        n=1, decided=1, report={"note": text},
-    )  # fmt: skip
-    document = IncomingDocument.objects.create(
-        sha256=f"{number:064d}", name=text, parts=2, size=10, last_part_at=MOMENT
-    )
-    rejected = make_rejected(detail=text, headers={"x": text}, body=text.encode())
-    dreamt = make_dream_pass(run=run, summary={"note": text})
-    rows = (
-        run, attempt, tip, row, call, judgement, pause, calibration, batch, document, rejected, dreamt,
-    )  # fmt: skip
-    return {type(one): one for one in rows}
-
-
 def page_of(model: type[Model], page: str, *args: Any) -> str:
     """URL of an admin page."""
     return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_{page}", args=args)
 
 
-def test_every_model_of_ours_that_has_pages_is_read_only() -> None:
+def test_every_model_of_ours_has_pages_and_they_are_read_only() -> None:
+    models = {
+        model
+        for label in ("contextgraph", "memory", "scoring")
+        for model in apps.get_app_config(label).get_models()
+    }
+    assert models - set(MODELS) == {IncomingPart}  # bytes on their way: the document tells of them
     ours = {
         model: site
         for model, site in admin.site._registry.items()

@@ -292,7 +292,14 @@ class Migration(migrations.Migration):
                 (
                     "action",
                     models.CharField(
-                        choices=[("retire", "retired"), ("reactivate", "reactivated")],
+                        choices=[
+                            ("retire", "retired"),
+                            ("reactivate", "reactivated"),
+                            ("protect", "protected from sweeps"),
+                            ("unprotect", "no longer protected from sweeps"),
+                            ("exempt", "never withheld by the coin"),
+                            ("include", "withheld by the coin like others"),
+                        ],
                         max_length=10,
                     ),
                 ),
@@ -873,7 +880,12 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="tipchange",
             constraint=models.CheckConstraint(
-                condition=models.Q(("action__in", ["retire", "reactivate"])),
+                condition=models.Q(
+                    (
+                        "action__in",
+                        ["retire", "reactivate", "protect", "unprotect", "exempt", "include"],
+                    )
+                ),
                 name="tip_change_action_known",
             ),
         ),

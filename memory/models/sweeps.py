@@ -117,13 +117,17 @@ class SweepEntry(models.Model):
 
 
 class TipChange(models.Model):
-    """A tip left the active pool or came back. Appended, never edited."""
+    """A tip left the active pool, came back, or got another standing. Appended, never edited."""
 
     class Action(models.TextChoices):
         """What happened to the tip."""
 
         RETIRE = "retire", "retired"
         REACTIVATE = "reactivate", "reactivated"
+        PROTECT = "protect", "protected from sweeps"
+        UNPROTECT = "unprotect", "no longer protected from sweeps"
+        EXEMPT = "exempt", "never withheld by the coin"
+        INCLUDE = "include", "withheld by the coin like others"
 
     tip = models.ForeignKey(Tip, models.PROTECT, related_name="changes")
     action = models.CharField(max_length=10, choices=Action)
@@ -139,7 +143,17 @@ class TipChange(models.Model):
         ordering = ("id",)
         constraints: ClassVar[list[Any]] = [
             models.CheckConstraint(
-                condition=Q(action__in=["retire", "reactivate"]), name="tip_change_action_known"
+                condition=Q(
+                    action__in=[
+                        "retire",
+                        "reactivate",
+                        "protect",
+                        "unprotect",
+                        "exempt",
+                        "include",
+                    ]
+                ),
+                name="tip_change_action_known",
             ),
             models.CheckConstraint(
                 condition=~Q(reason="") & ~Q(by=""), name="tip_change_has_reason_and_author"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.core.checks import run_checks
-from django.db import connection
+from django.db import connection, connections
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,6 +59,24 @@ def test_a_skill_file_that_does_not_fit_is_refused(tmp_path: Path, settings: Any
 def test_another_database_than_postgres_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(connection.settings_dict, "ENGINE", "django.db.backends.sqlite3")
     assert "contextgraph.E013" in ours()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("version", "found"), [(140_022, {"contextgraph.E016"}), (150_000, set()), (180_001, set())]
+)
+def test_a_server_without_what_the_tables_need_is_refused(
+    version: int, found: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(connections["default"].__dict__, "pg_version", version)
+    ids = {str(message.id) for message in run_checks(databases=["default"])}
+    assert {name for name in ids if name.startswith("contextgraph.")} == found
+
+
+@pytest.mark.django_db
+def test_the_server_in_use_is_new_enough() -> None:
+    ids = {str(message.id) for message in run_checks(databases=["default"])}
+    assert "contextgraph.E016" not in ids
 
 
 @pytest.mark.parametrize("address", ["http://user:pw@host/v1", "http:///v1", "http://h?x=1"])

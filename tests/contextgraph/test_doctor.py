@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connections
 from django.utils import timezone
 
 from contextgraph import doctor
 from contextgraph.models import IncomingDocument, IncomingPart
+from memory import evidence
+from tests.factories import make_attempt, make_retrieval, make_run
 from tests.stand_ins.judge_server import JudgeServer
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -72,6 +75,26 @@ def test_documents_that_wait_for_parts_and_refused_ones_are_told_apart() -> None
     found = dict(doctor.PROBES)["intake"]()
     details = {f.detail for f in found if f.part == "incomplete document"}
     assert details == {"waits: 1 of 2 parts", "refused: all parts, refused"}
+
+
+def test_final_runs_without_evidence_are_counted_with_the_mend() -> None:
+    make_run(status="done")  # nothing was retrieved in it: nothing is missing
+    make_retrieval(attempt=make_attempt(run=make_run(status="scoring")))
+    assert states("evidence")["evidence"] == doctor.OK
+    run = make_run(status="done")
+    make_retrieval(attempt=make_attempt(run=run))
+    (finding,) = dict(doctor.PROBES)["evidence"]()
+    assert (finding.state, finding.mend) == (doctor.WARNING, "manage.py recount")
+    assert "final runs without any: 1;" in finding.detail
+    evidence.recount()
+    assert states("evidence")["evidence"] == doctor.OK
+
+
+def test_a_postgres_that_is_too_old_is_an_error(monkeypatch: Any) -> None:
+    monkeypatch.setitem(connections["default"].__dict__, "pg_version", 140_022)
+    (finding,) = dict(doctor.PROBES)["database"]()
+    assert finding.state == doctor.ERROR
+    assert "15 or newer" in finding.mend
 
 
 def test_a_server_that_accepts_and_says_nothing_does_not_block(monkeypatch: Any) -> None:

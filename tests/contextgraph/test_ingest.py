@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import threading
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.db import connection
@@ -24,7 +24,8 @@ from contextgraph.ingest import (
     ingest_envelope,
     ingest_records,
 )
-from memory.models import Attempt, Retrieval, Run, Tip
+from memory import evidence
+from memory.models import Attempt, Retrieval, Run, Tip, TipEvidence
 from memory.reasons import Reason
 from tests.contextgraph.run_documents import (
     attempt,
@@ -36,6 +37,9 @@ from tests.contextgraph.run_documents import (
     sha256,
     tip,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 pytestmark = pytest.mark.django_db
 
@@ -234,6 +238,23 @@ def test_a_revision_keeps_the_old_one_out_of_the_count():
     assert Run.objects.get(pk=new.run_id).revision == 2
     assert Retrieval.objects.counted().count() == 6
     assert Retrieval.objects.filter(run=old.run_id, superseded=True).count() == 4
+
+
+def test_what_a_revision_replaces_leaves_the_evidence_with_it():
+    [old] = store(run(attempt()))
+    evidence.refresh([old.run_id])
+    revision = run(attempt(), attempt("app_other"))
+
+    def breaks_off() -> Iterator[Record]:
+        yield from revision[:2]
+        raise OSError("the log is gone")
+
+    streams = [breaks_off(), iter(revision)]
+    with pytest.raises(OSError, match="the log is gone"):
+        ingest_records(lambda: streams.pop(), log=LogFacts(), revise=True)
+    assert evidence.is_in_evidence(old.run_id)
+    store(revision, revise=True)
+    assert not TipEvidence.objects.exists()
 
 
 def test_a_revision_with_the_same_digest_is_a_no_op():

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from contextgraph import pipeline
 from contextgraph.outbox import Outbox
+from contextgraph.reaping import Reaped
 from memory.models import DreamPass, Retrieval, Run
 from scoring.judge import bench
 from scoring.models import Judgement, ScoreBatch
@@ -109,11 +110,11 @@ def test_until_done_is_impatient_once_and_never_busy(monkeypatch: pytest.MonkeyP
     sweeps: list[bool] = []
     pauses: list[float] = []
 
-    def sweep(*, inline: bool, impatient: bool) -> pipeline.Reaped:
+    def sweep(*, inline: bool, impatient: bool) -> Reaped:
         sweeps.append(impatient)
         if len(sweeps) == 3:
             Run.objects.filter(pk=run.pk).update(status="done", done_at=timezone.now())
-        return pipeline.Reaped(resent=[1])
+        return Reaped(resent=[1])
 
     monkeypatch.setattr(pipeline, "reap", sweep)
     monkeypatch.setattr(time, "sleep", pauses.append)

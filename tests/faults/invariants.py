@@ -113,6 +113,10 @@ def _assert_recount(system: System, run: FaultRun, run_id: int, rounds: int) -> 
     assert numbers == sorted(set(numbers))
     assert numbers[-1] <= rounds
     assert {row["retrievals"] for row in passes} == {run.rows}
+    stages = system.query("SELECT stage, state FROM dream_stages WHERE run_id = %s", run_id)
+    assert {(row["stage"], row["state"]) for row in stages} == {
+        (stage, "done") for stage in ("score", "credit", "evict", "report")
+    }
     fresh = recount(system, run_id)
     assert passes[-1]["summary"] == json.loads(json.dumps(fresh)), "the last pass is not the rows'"
 

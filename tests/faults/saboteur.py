@@ -98,6 +98,34 @@ def die_before_finish(mark: Path) -> None:
     before(pipeline, "finish", lambda *_a, **_k: first_time(mark) and die())
 
 
+def die_in(stage: str) -> Callable[[Path], None]:
+    """A plan: the stage of a dream pass has done all of its work, and nothing of it is committed."""
+
+    def lay(mark: Path) -> None:
+        from memory import dream
+
+        def strike(row: Any, *_args: Any, **_kwargs: Any) -> None:
+            if row.stage == stage and first_time(mark):
+                die()
+
+        before(dream, "close_stage", strike)
+
+    return lay
+
+
+def die_before_done(mark: Path) -> None:
+    """Every stage of the pass is committed, the run is not DONE."""
+    from memory import dream
+
+    original = dream.run_pass
+
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        over = original(*args, **kwargs)
+        return over if not first_time(mark) else die()
+
+    dream.run_pass = wrapped
+
+
 def redeliver_soon(mark: Path) -> None:
     """No murder: Redis gives unacknowledged runs back after 2 s, not a minute; acks are noted."""
     from kombu.message import Message
@@ -120,6 +148,11 @@ PLANS: dict[str, Callable[[Path], None]] = {
     "die-on-poison": die_on_poison,
     "die-while-publishing": die_while_publishing,
     "die-before-finish": die_before_finish,
+    "die-before-done": die_before_done,
+    "die-in-score": die_in("score"),
+    "die-in-credit": die_in("credit"),
+    "die-in-evict": die_in("evict"),
+    "die-in-report": die_in("report"),
     "redeliver-soon": redeliver_soon,
 }
 

@@ -13,9 +13,25 @@ from django.contrib import admin
 from django.db import connection
 from django.test import RequestFactory
 
-from memory.models import Attempt, DreamPass, Retrieval, Run, Tip
-from scoring.models import Judgement, ScoreBatch
-from tests.factories import MOMENT, make_attempt, make_dream_pass, make_retrieval
+from memory.models import (
+    Attempt,
+    Ban,
+    DreamPass,
+    DreamStage,
+    EvictionSweep,
+    OutcomeRevision,
+    Retrieval,
+    Run,
+    RunEvidence,
+    SweepEntry,
+    Tip,
+    TipChange,
+    TipEvidence,
+    TipVector,
+)
+from scoring.models import EscalationBudget, Judgement, Review, ScoreBatch
+from tests import factories as make
+from tests.factories import MOMENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +42,11 @@ pytestmark = pytest.mark.django_db
 
 ROWS = 1500
 """Of each table: enough that reading all of them is the dearer plan."""
-MODELS = (Run, Attempt, Tip, Retrieval, DreamPass, ScoreBatch, Judgement)
+MODELS = (
+    Run, Attempt, Tip, Retrieval, DreamPass, DreamStage, ScoreBatch, Judgement, Review, RunEvidence,
+    TipEvidence, EvictionSweep, SweepEntry, TipChange, OutcomeRevision, Ban, TipVector,
+    EscalationBudget,
+)  # fmt: skip
 
 
 def copies(template: Model, *, related: dict[str, list[Any]], **names: str) -> list[Any]:
@@ -51,17 +71,31 @@ def copies(template: Model, *, related: dict[str, list[Any]], **names: str) -> l
 @pytest.fixture
 def many_rows() -> None:
     """A world of many runs, each with one row of every other kind."""
-    row = make_retrieval(attempt=make_attempt())
+    row = make.make_retrieval(attempt=make.make_attempt())
     runs = copies(row.run, related={}, external_id="run #{}")
     tips = copies(row.tip, related={}, external_id="tip #{}", source_rule_id="source #{}")
     attempts = copies(row.attempt, related={"run": runs}, rule_id="rule #{}")
     rows = copies(row, related={"run": runs, "tip": tips, "attempt": attempts}, rule_id="rule #{}")
-    copies(make_dream_pass(run=row.run), related={"run": runs})
+    copies(make.make_dream_pass(run=row.run), related={"run": runs})
     batch = ScoreBatch(
         run=row.run, round=1, signal="judge", number=1, first_id=1, last_id=2, changed_at=MOMENT
     )
     copies(batch, related={"run": runs})
     copies(Judgement(retrieval=row, followed=True), related={"retrieval": rows})
+    copies(Review(retrieval=row, followed=True, by="x"), related={"retrieval": rows})
+    sums = make.NO_SUMS | {"policy": "adr0019"}
+    copies(RunEvidence(run=row.run, tip=row.tip, **sums), related={"run": runs, "tip": tips})
+    copies(TipEvidence(skill="stig", level="tip", tip=row.tip, **sums), related={"tip": tips})
+    sweep = make.make_sweep(run=row.run)
+    copies(sweep, related={"run": runs}, skill="skill #{}")
+    entry = make.make_sweep_entry(sweep=sweep, tip=row.tip)
+    copies(entry, related={"tip": tips[1:] + tips[:1]})
+    copies(make.make_tip_change(tip=row.tip), related={"tip": tips})
+    copies(make.make_revision(attempt=row.attempt), related={"attempt": attempts})
+    copies(make.make_ban(run=row.run), related={"run": runs}, skill="skill #{}")
+    copies(make.make_dream_stage(run=row.run), related={"run": runs})
+    copies(TipVector(tip=row.tip, skill="stig", values=[1.0]), related={"tip": tips})
+    copies(EscalationBudget(run=row.run), related={"run": runs})
     with connection.cursor() as cursor:
         for model in MODELS:
             cursor.execute(f"ANALYZE {connection.ops.quote_name(model._meta.db_table)}")
@@ -99,7 +133,7 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.usefixtures("many_rows")
 def test_a_search_reads_no_table_whole_and_finds_the_row() -> None:
-    names = ("run #7", "tip #7", "rule #7", "source #7")
+    names = ("run #7", "tip #7", "rule #7", "source #7", "skill #7")
     leading = leading_columns()
     found: dict[str, set[str]] = {}
     for model in MODELS:
@@ -120,4 +154,15 @@ def test_a_search_reads_no_table_whole_and_finds_the_row() -> None:
         "DreamPass": {"run #7"},
         "ScoreBatch": {"run #7"},
         "Judgement": {"tip #7"},
+        "DreamStage": {"run #7"},
+        "Review": {"tip #7"},
+        "RunEvidence": {"run #7"},
+        "TipEvidence": {"tip #7"},
+        "EvictionSweep": {"run #7", "skill #7"},
+        "SweepEntry": {"tip #7"},
+        "TipChange": {"tip #7"},
+        "OutcomeRevision": {"rule #7"},
+        "Ban": {"run #7", "skill #7"},
+        "TipVector": {"tip #7"},
+        "EscalationBudget": {"run #7"},
     }

@@ -10,8 +10,8 @@ import pytest
 from django.apps import apps
 from django.db import IntegrityError, transaction
 
-from contextgraph.models import RejectedMessage
-from memory.models import Attempt, DreamPass, Retrieval, Run, Tip
+from contextgraph.models import IncomingDocument, IncomingPart, RejectedMessage
+from memory.models import Retrieval
 from memory.reasons import TRACE_VERDICTS, Reason
 from scoring.models import Judgement, ScoreBatch
 from scoring.trace import Verdict
@@ -241,25 +241,33 @@ def test_a_batch_is_planned_once_per_round_and_signal() -> None:
     refused(ScoreBatch.objects.create(number=2, **values), "score_batch_once", number=1)
 
 
+def test_a_document_has_parts_and_each_of_them_once() -> None:
+    document = IncomingDocument.objects.create(
+        sha256="0" * 64, parts=2, size=1, last_part_at=MOMENT
+    )
+    refused(document, "document_has_parts", parts=0)
+    IncomingPart.objects.create(document=document, number=1, sha256="0" * 64, body=b"")
+    other = IncomingPart.objects.create(document=document, number=2, sha256="0" * 64, body=b"")
+    refused(other, "part_once_per_document", number=1)
+
+
 def test_a_dream_pass_is_counted_once_per_round() -> None:
     one = make_dream_pass(number=1)
     refused(make_dream_pass(run=one.run, number=2), "dream_pass_once_per_round", number=1)
 
 
-def test_every_named_constraint_of_these_tables_is_broken_by_a_test_above() -> None:
-    text = Path(__file__).read_text(encoding="utf-8")
+def test_every_named_constraint_of_the_product_is_broken_by_a_test() -> None:
+    here = Path(__file__)
+    files = (
+        here,
+        here.with_name("test_derived_constraints.py"),
+        here.parent.parent / "scoring" / "test_constraints.py",
+    )
+    text = "".join(file.read_text(encoding="utf-8") for file in files)
     names = {
         constraint.name
-        for model in (
-            Run,
-            Tip,
-            Attempt,
-            Retrieval,
-            DreamPass,
-            RejectedMessage,
-            Judgement,
-            ScoreBatch,
-        )
+        for label in ("contextgraph", "memory", "scoring")
+        for model in apps.get_app_config(label).get_models()
         for constraint in model._meta.constraints
     }
     assert {name for name in names if name not in text} == set()

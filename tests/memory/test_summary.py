@@ -9,8 +9,8 @@ import pytest
 
 from memory.credit import POLICIES, Quadrant, credit, following, quadrant, row_of
 from memory.models import Retrieval
-from memory.summary import summarise
-from tests.factories import make_attempt, make_retrieval, make_run, make_tip
+from memory.summary import digest, summarise
+from tests.factories import make_attempt, make_dream_pass, make_retrieval, make_run, make_tip
 
 if TYPE_CHECKING:
     from django.test.utils import CaptureQueriesContext
@@ -140,6 +140,55 @@ def test_a_recount_is_byte_identical_and_storable(run: Run) -> None:
     for row in Retrieval.objects.order_by("-pk"):
         row.save()  # moves every row to another place in the table
     assert json.dumps(summarise(run, policy=ADR0019)) == first
+    stored = make_dream_pass(run=run, summary=json.loads(first))
+    stored.refresh_from_db()
+    assert digest(stored.summary) == digest(summarise(run, policy=ADR0019))
+    Retrieval.objects.filter(tip__external_id="t3", shown=True).update(
+        tip_followed_review=True, tip_followed_review_by="reviewer"
+    )
+    assert digest(summarise(run, policy=ADR0019)) != digest(stored.summary)
+
+
+def test_a_value_is_a_shrunk_mean_over_visits_with_its_interval(run: Run) -> None:
+    one = tip_named(summarise(run, policy=ADR0019), "t1")["visits"]
+    # two visits: rule_a (0.0 and 0.8, so 0.4) and rule_b (-0.2)
+    assert (one["known"], one["credit"]["n"]) == (2, 2)
+    # the run's visits: 0.4, -0.2 (tip 1), 0.0, 0.5 (tip 2), -0.1 (tip 3): the prior is 0.12
+    assert one["credit"]["mean"] == pytest.approx((2 * 0.12 + 0.4 - 0.2) / 4)
+    assert one["credit"]["low"] < one["credit"]["mean"] < one["credit"]["high"]
+    # present and graded: 0.4, -0.2, 0.8, 1.0, -0.2; followed: 0.4, -0.2
+    assert one["outcome_when_present"]["mean"] == pytest.approx((2 * 0.36 + 0.2) / 4)
+    assert one["outcome_when_followed"]["mean"] == pytest.approx((2 * 0.1 + 0.2) / 4)
+    four = tip_named(summarise(run, policy=ADR0019), "t4")["visits"]
+    assert four["credit"] == {"mean": None, "low": None, "high": None, "n": 0}
+
+
+def test_ten_attempts_at_one_rule_weigh_as_much_as_one() -> None:
+    run = make_run()
+    often, once = make_tip(external_id="often"), make_tip(external_id="once")
+    for number in range(1, 11):
+        attempt = make_attempt(run=run, rule_id="rule_a", number=number, outcome=0.0)
+        make_retrieval(attempt=attempt, tip=often, llm=True)
+    make_retrieval(attempt=make_attempt(run=run, rule_id="rule_b", outcome=0.0), tip=once, llm=True)
+    summary = summarise(run, policy=ADR0019)
+    assert (
+        tip_named(summary, "often")["visits"]["credit"]
+        == tip_named(summary, "once")["visits"]["credit"]
+    )
+    assert tip_named(summary, "often")["flag"] == "untested", "ten rows tell one story"
+
+
+def test_a_tip_is_flagged_when_enough_rows_say_the_same() -> None:
+    run = make_run()
+    bad, young = make_tip(external_id="bad"), make_tip(external_id="young")
+    for number in range(4):
+        attempt = make_attempt(run=run, rule_id=f"rule_{number}", outcome=0.0)
+        make_retrieval(attempt=attempt, tip=bad, llm=True)
+        if number < 3:
+            make_retrieval(attempt=attempt, tip=young, llm=True)
+    summary = summarise(run, policy=ADR0019)
+    assert tip_named(summary, "bad")["flag"] == "misleading"
+    assert tip_named(summary, "young")["flag"] == "untested"
 
 
 def test_an_empty_run_gets_zeros_and_never_another_runs_rows(run: Run) -> None:
@@ -154,5 +203,5 @@ def test_the_number_of_queries_does_not_grow_with_the_rows(
 ) -> None:
     for _ in range(20):
         make_retrieval(attempt=make_attempt(run=run), llm=True)
-    with django_assert_num_queries(5):  # totals, tips, rules, categories, coverage
+    with django_assert_num_queries(6):  # totals, tips, visits, rules, categories, coverage
         summarise(run, policy=ADR0019)

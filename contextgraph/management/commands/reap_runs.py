@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from django.core.management.base import BaseCommand, CommandError
 
 from contextgraph import pipeline
+from contextgraph.reaping import Reaped
 from memory.models import Run
 from scoring.judge import cache
 
@@ -64,7 +65,7 @@ class Command(BaseCommand):
 
     def _swept(self, *, inline: bool, until_done: bool) -> dict[str, list[int]]:
         """What one sweep did, or all until nothing is open."""
-        total = pipeline.Reaped().as_dict()
+        total = Reaped().as_dict()
         impatient = True
         while True:
             swept = pipeline.reap(inline=inline, impatient=impatient).as_dict()
@@ -72,7 +73,7 @@ class Command(BaseCommand):
             total = {name: total[name] + swept[name] for name in total} | {
                 "errors": swept["errors"]
             }
-            waiting = Run.objects.open().exclude(pk__in=swept["errors"])
+            waiting = Run.objects.filter(status__in=Run.OPEN).exclude(pk__in=swept["errors"])
             if not (until_done and waiting.exists()):
                 return total
             impatient = inline  # nothing is sent twice when nothing is sent

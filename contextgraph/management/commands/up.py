@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
+from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
@@ -41,6 +42,7 @@ class Command(BaseCommand):
         if not options["quiet"]:
             if port is not None:
                 self.stdout.write(f"admin   {address()}")
+                self._hint_at_login()
             if not judged:
                 self.stdout.write("judge   not configured (JUDGE_BASE_URL, JUDGE_MODEL): skipped")
             self.stdout.flush()
@@ -49,6 +51,12 @@ class Command(BaseCommand):
             Supervisor(settings.BASE_DIR, chosen, quiet=options["quiet"]).run()
         except AlreadyRunningError as error:
             raise CommandError(str(error)) from error
+
+    def _hint_at_login(self) -> None:
+        """A new database has no account, and the login page does not say so."""
+        users = get_user_model()._default_manager
+        if not users.filter(is_superuser=True, is_active=True).exists():
+            self.stdout.write("        no superuser yet: `manage.py createsuperuser` makes one")
 
     def _port(self) -> int:
         try:

@@ -1,0 +1,188 @@
+"""Runs as an agent records them: begun, gone on with, ended. The lower half of ``memory.store``.
+
+Guarantees: a run is RECORDING until it is ended, and then has the digest of its rows; two agents cannot
+begin one run, and ending twice ends once. Errors and limits: see ``memory.store``.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import TYPE_CHECKING, Any, Final
+
+from django.db import IntegrityError, transaction
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from contextgraph.envelope import storable
+from memory import store_input, store_rows
+from memory.events import announce_recorded
+from memory.models import Run
+from memory.querysets import UnknownRun
+from memory.store_records import CONFIG, SUMMARY, digest
+from memory.store_values import RunClosed, RunExists, RunHandle, StoreRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+RECORDED: Final = "recorded"
+"""``Run.log_format`` of a run that came through this door."""
+LEFT_OPEN: Final = "attempt_left_open"
+"""Hazard of a recorded run: attempts that were begun and never saved, counted."""
+
+
+class RunRecorder:
+    """The runs of one skill. *skill*: 1 to 500 characters; part of every key."""
+
+    def __init__(self, skill: str) -> None:
+        probe = {"external_id": "-", "started_at": timezone.now()}
+        self.skill = store_input.header(skill=skill, **probe).skill
+
+    def start_run(
+        self,
+        external_id: str,
+        *,
+        model: str = "",
+        environment_tag: str = "",
+        source: str = "",
+        started_at: datetime | None = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> RunHandle:
+        """Begin a run; it is RECORDING from now on.
+
+        Args:
+            external_id: unique within the skill, 1 to 500 characters.
+            model: the model that acts; follow rates depend on it.
+            environment_tag: what the run works on; tips of the whole environment are found by it.
+            source: the system that runs it.
+            started_at: now, unless given.
+            config: JSON to keep with the run.
+
+        Raises:
+            RunExists: the skill has a run of this id; ``open_run`` goes on with one that is recording.
+        """
+        entry = store_input.header(
+            skill=self.skill,
+            external_id=external_id,
+            source=source,
+            started_at=started_at or timezone.now(),
+            model=model,
+            environment_tag=environment_tag,
+            **_said(CONFIG, config),
+        )
+        run = Run(
+            skill=entry.skill,
+            external_id=entry.external_id,
+            source=entry.source,
+            started_at=entry.started_at,
+            model=entry.model,
+            environment_tag=entry.environment_tag,
+            log_format=RECORDED,
+            extra=entry.extra,
+            text_repaired=entry.text_repaired,
+            status=Run.Status.RECORDING,
+            state_changed_at=timezone.now(),
+        )
+        try:
+            with transaction.atomic():
+                run.save(force_insert=True)
+        except IntegrityError as error:
+            raise self._exists(entry.external_id) from error
+        return store_rows.handle_of(run)
+
+    def open_run(self, external_id: str) -> RunHandle:
+        """Go on with a run that is recording, after a crash of its agent or in another process.
+
+        Attempts that the crash left open stay open: ``retrieve`` with such an attempt's number gives
+        the tips that were logged for it.
+
+        Raises:
+            UnknownRun: the skill has no run of this id.
+            RunClosed: it is not recording.
+        """
+        run = self._current(external_id)
+        if run is None:
+            msg = f"skill {self.skill!r} has no run {external_id!r}: start_run makes one"
+            raise UnknownRun(msg)
+        if run.status != Run.Status.RECORDING:
+            raise store_rows.closed(run)
+        return store_rows.handle_of(run)
+
+    def end_run(
+        self,
+        run: RunHandle,
+        summary: Mapping[str, Any] | None = None,
+        *,
+        ended_at: datetime | None = None,
+    ) -> bool:
+        """RECORDING -> INGESTED, with the digest of its rows; scoring begins after the commit.
+
+        Attempts that are open stay without an outcome, and are counted as a hazard of the run.
+
+        Args:
+            summary: JSON to keep with the run.
+            ended_at: not before the start; now, unless given.
+
+        Returns False, and changes nothing, when the run was handed over before: by an earlier call, or
+        by the reaper because the agent had been silent.
+
+        Raises:
+            RunClosed: the run was superseded meanwhile.
+        """
+        said = _said(SUMMARY, summary)
+        with transaction.atomic():
+            try:
+                row = self._claim(run)
+            except RunClosed:
+                if Run.objects.current().filter(pk=run.id).exists():
+                    return False
+                raise
+            entry = store_input.header(
+                skill=row.skill,
+                external_id=row.external_id,
+                started_at=row.started_at,
+                # a clock that was set back must not keep a run from its end
+                ended_at=ended_at or max(timezone.now(), row.started_at),
+                **said,
+            )
+            row.ended_at = entry.ended_at.astimezone(UTC) if entry.ended_at else None
+            row.extra |= entry.extra
+            row.text_repaired |= entry.text_repaired
+            seal(row)
+            row.status = Run.Status.INGESTED
+            row.ingested_at = row.state_changed_at = Now()
+            row.save()
+            announce_recorded(row)
+        return True
+
+    def _current(self, external_id: str) -> Run | None:
+        key = storable(external_id)
+        return Run.objects.current().filter(skill=self.skill, external_id=key).first()
+
+    def _exists(self, external_id: str) -> RunExists:
+        run = self._current(external_id)
+        state = f"primary key {run.pk}, {run.status}" if run else "of an older revision"
+        return RunExists(
+            f"skill {self.skill!r} has a run {external_id!r} ({state}): give this one another id, or go "
+            "on with that one by open_run while it is recording"
+        )
+
+    def _claim(self, run: RunHandle) -> Run:
+        if run.skill != self.skill:
+            msg = f"run {run.external_id!r} is of skill {run.skill!r}, this store is of {self.skill!r}"
+            raise StoreRefused(msg)
+        return store_rows.claim(run)
+
+
+def seal(run: Run) -> None:
+    """Count what *run* left open, and take the digest of its rows; the caller saves both columns."""
+    if left := run.attempts.filter(ended_at=None).count():
+        run.hazards[LEFT_OPEN] = left
+    run.digest = digest(run)
+
+
+def _said(name: str, value: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A field of the run that the wire keeps without knowing it; none for None."""
+    found = store_input.plain_object(value, name)
+    store_input.check_size(found, place=name)
+    return {} if found is None else {name: found}

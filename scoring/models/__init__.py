@@ -1,0 +1,33 @@
+"""Tables of scoring: the judge's bench, and what people say.
+
+Guarantees and limits stand with the tables, in ``bench`` (work units, judgements, calls, vectors,
+calibrations) and ``reviews``.
+"""
+
+from __future__ import annotations
+
+from scoring.models.bench import (
+    Calibration,
+    EscalationBudget,
+    JudgeCall,
+    Judgement,
+    JudgePause,
+    ScoreBatch,
+    Signal,
+    TextEmbedding,
+    VerdictCache,
+)
+from scoring.models.reviews import Review
+
+__all__ = [
+    "Calibration",
+    "EscalationBudget",
+    "JudgeCall",
+    "JudgePause",
+    "Judgement",
+    "Review",
+    "ScoreBatch",
+    "Signal",
+    "TextEmbedding",
+    "VerdictCache",
+]
