@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from django.apps import AppConfig
 
+from memory.provenance import register_standing
 from memory.run_sections import register_section
 
 if TYPE_CHECKING:
     from memory.models import Run
+    from memory.provenance import Standing
     from memory.run_sections import Section
 
 
@@ -21,8 +23,16 @@ class ScoringConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Have ``show_run`` say what judging a run has cost."""
+        """Have ``show_run`` say what judging cost, and every report which judges are calibrated."""
         register_section("judge", _judge_section)
+        register_standing(_standing)
+
+
+def _standing(sources: frozenset[str]) -> Standing:
+    # models are not loaded yet when this module is
+    from scoring.calibrated import standing
+
+    return standing(sources)
 
 
 def _judge_section(run: Run) -> Section:
