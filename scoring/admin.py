@@ -13,7 +13,7 @@ from django.contrib import admin
 
 from memory.admin_base import ReadOnlyAdmin, excerpt
 from memory.admin_judges import JudgedRowsAdmin
-from scoring.calibrated import source_name
+from scoring.model_size import source_name
 from scoring.models import Calibration, JudgeCall, Judgement, JudgePause, ScoreBatch
 
 

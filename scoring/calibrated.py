@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from memory.provenance import Standing
-from scoring.model_size import ModelTooSmall, too_small
+from scoring.model_size import ModelTooSmall, source_name, too_small
 from scoring.models import Calibration
 from scoring.pair_signals import JUDGE
 
@@ -25,14 +25,6 @@ if TYPE_CHECKING:
 
 MIN_DECIDED: Final = 30
 """Answered pairs from which a judge counts as calibrated."""
-
-_NAME_KEPT: Final = 120
-"""Characters of a model's name that ``llm_source`` has room for."""
-
-
-def source_name(model: str, prompt_sha256: str) -> str:
-    """The judge as ``llm_source`` of a retrieval names it: model @ prompt sha256."""
-    return f"{model[:_NAME_KEPT]}@{prompt_sha256}"
 
 
 def standing(sources: Iterable[str]) -> Standing:

@@ -19,9 +19,9 @@ from django.conf import settings
 from django.db.models import Count, F, Q, Sum
 
 from memory.rates import rounded
-from scoring.calibrated import source_name, standing
+from scoring.calibrated import standing
 from scoring.judge.bench import HIGH_STAKES
-from scoring.model_size import too_small
+from scoring.model_size import source_name, too_small
 from scoring.models import JudgeCall, Judgement
 
 if TYPE_CHECKING:
