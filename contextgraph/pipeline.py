@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from celery import chord, current_app, group
@@ -42,6 +43,7 @@ from memory.models import Retrieval, Run
 from memory.reasons import Reason
 from scoring import batches, rescoring
 from scoring.judge import service as judge
+from scoring.memos.service import run_memo
 from scoring.models import ScoreBatch, Signal
 from scoring.tasks import TASK_OF
 from scoring.work import LOST_DATABASE, score_batch
@@ -198,7 +200,7 @@ def finalize(run_id: int) -> bool:
 
 
 def finish(run_id: int) -> bool:
-    """Do what is left of the dream pass of a FINALIZING run, and make it DONE.
+    """Do what is left of the dream pass of a FINALIZING run, make it DONE, and write its memo.
 
     False: it is not FINALIZING, or another finished it meanwhile.
 
@@ -216,6 +218,8 @@ def finish(run_id: int) -> bool:
     )
     if finished:
         logger.info("run.done", extra={"run_id": run_id, "dream_pass": number})
+        # after the run is DONE for good, and never in the way of that
+        transaction.on_commit(partial(run_memo, run_id), robust=True)
     return bool(finished)
 
 

@@ -266,6 +266,14 @@ JUDGE_ESCALATIONS_PER_RUN = env_int("JUDGE_ESCALATIONS_PER_RUN", 50)
 # For judge_report and show_run: {"model": [per million tokens in, per million tokens out]}.
 JUDGE_PRICES = env_prices("JUDGE_PRICES")
 
+# The memo of a run after its dream pass: by the "writer" (no inference), by the "model" (its calls hold
+# up the worker that finishes runs) or "off". On demand (manage.py memo) a model is asked if there is one.
+MEMOS = env_str("CONTEXTGRAPH_MEMOS", "writer")
+# One that is older is written anew though no fact has changed.
+MEMO_MAX_AGE_H = env_float("MEMO_MAX_AGE_H", 168.0, low=0.0)
+# With a model: "single" asks once, "debate" has both sides written first. Without one a writer does it.
+MEMO_VARIANT = env_str("MEMO_VARIANT", "single")
+
 # Longer than one step of work on a batch (a judge call with its retries): the delay after a crash.
 SCORE_LEASE_S = env_float("CONTEXTGRAPH_SCORE_LEASE_S", 180.0, low=1.0)
 SCORE_BATCH_MAX_TRIES = env_int("CONTEXTGRAPH_SCORE_BATCH_MAX_TRIES", 6, low=1, high=100)

@@ -81,20 +81,25 @@ class Bound:
     citing: Citing | None
 
 
-def sentences_of(text: str) -> list[Sentence]:
-    """Return the sentences of ``text``, without bullets and the numbers of numbered lists."""
+def sentences_of(text: str, tokens: Sequence[Token] | None = None) -> list[Sentence]:
+    """Return the sentences of ``text``, without bullets and the numbers of numbered lists.
+
+    ``tokens`` are those of ``text``, if the caller has them.
+    """
     found: list[Sentence] = []
-    for number, block in enumerate(_without_numbers(text, _blocks(text))):
+    for number, block in enumerate(
+        _without_numbers(text, _blocks(text, tokens or tokens_of(text)))
+    ):
         row = any(token.is_sym("|") for token in block)
         found += [Sentence(tuple(part), number, row) for part in _split(block) if part]
     return found
 
 
-def _blocks(text: str) -> list[list[Token]]:
+def _blocks(text: str, tokens: Sequence[Token]) -> list[list[Token]]:
     """Return the tokens of each paragraph, bullet, heading and table row."""
     starts = _block_starts(text)
     blocks: dict[int, list[Token]] = {}
-    for token in tokens_of(text):
+    for token in tokens:
         blocks.setdefault(bisect_right(starts, token.start), []).append(token)
     return [_without_bullet(block) for block in blocks.values()]
 

@@ -72,6 +72,7 @@ _BEFORE_MINUS: Final = frozenset(
         "reached",
     }
 )
+_RANKED: Final = frozenset({"ranked", "ranks", "rank", "came", "comes", "finished", "placed"})
 _LONE_UNITS: Final = frozenset({"percent", "pct", "bps", "bp", "pp", "dollars", "euros"})
 _BEFORE_LONE_UNIT: Final = frozenset({"in", "as", "of", "the", "this", "by", "are", "is"})
 
@@ -104,7 +105,7 @@ class _Sentence:
     def read(self) -> None:
         at = 0
         while at < len(self.tokens):
-            at = self._read_at(at)
+            at = max(at + 1, self._read_at(at))
         for first, stop in taken_apart(self.tokens):
             start, end = self.tokens[first].start, self.tokens[stop - 1].end
             self.unreadable.append(Unreadable(start, end, "a number word in pieces"))
@@ -187,11 +188,15 @@ class _Sentence:
         """Read first, second, single and once where they say how many or in which place."""
         token, following = self.tokens[at], word_at(self.tokens, at + 1)
         one = Spelled(Decimal(1), Decimal(1), at + 1, Spelling.CARDINAL)
-        if token.is_word(*EARLY) and stem(following) in self.nouns:
+        cited = self.tokens[at + 1 : at + 2]
+        ranked = word_at(self.tokens, at - 1) in _RANKED or (
+            bool(cited) and cited[0].kind is TokenKind.CITE
+        )
+        if token.is_word(*EARLY) and (ranked or stem(following) in self.nouns):
             return Spelled(Decimal(EARLY[token.norm]), Decimal(1), at + 1, Spelling.ORDINAL)
         if token.is_word("single", "sole", "lone") and stem(following) in self.nouns:
             return one
-        if token.is_word("once"):
+        if token.is_word("once") and word_at(self.tokens, at - 1) != "at":
             closes = at + 1 >= len(self.tokens) or self.tokens[at + 1].kind is not TokenKind.WORD
             before = word_at(self.tokens, at - 1) in {
                 "only",
@@ -311,7 +316,9 @@ class _Sentence:
         token, number = self.tokens[at], self.tokens[at + 1]
         before = self.tokens[at - 1] if at else None
         joined = (
-            before is not None and token.glued and not before.is_sym("(\"'\u201c\u2018\u00ab=:|~")
+            before is not None
+            and token.glued
+            and not before.is_sym("(\"'\u201c\u2018\u00ab=:|~$\u20ac\u00a3\u00a5")
         )
         if number.glued:
             return not joined

@@ -8,6 +8,7 @@ a claim: "the share of all retrievals".
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from scoring.memos.figures_tokens import Token, TokenKind
@@ -21,6 +22,10 @@ _SCOPE: Final = frozenset(
     {"of", "across", "over", "among", "for", "in", "from", "per", "amongst", "to"}
 )
 _FILLERS: Final = frozenset({"of", "the", "these", "those", "its", "their", "such", "other"})
+_CLAUSE: Final = frozenset(
+    {"that", "which", "who", "whether", "is", "was", "were", "are", "to", "about"}
+)
+"""Words that end a noun phrase: "no sign that the tips…"."""
 _TOO_MANY: Final = frozenset({"most", "many", "several", "few", "numerous", "majority", "minority"})
 _OWNERS: Final = frozenset(
     {"the", "its", "their", "this", "that", "a", "whose", "second", "as", "at"}
@@ -29,6 +34,7 @@ NEAR: Final = 3
 """Words between a quantifier and its noun, at most."""
 
 
+@lru_cache(maxsize=4096)
 def stem(word: str) -> str:
     """Return a noun without its plural: tips and tip, retries and retry are one."""
     if word.endswith("ies") and len(word) > 4:
@@ -80,7 +86,7 @@ def _noun_near(tokens: Sequence[Token], at: int, nouns: Collection[str]) -> bool
     left = NEAR
     plain = tokens[at].norm not in {"never", "always"}
     for token in tokens[at + 1 :]:
-        if token.kind is not TokenKind.WORD or not left:
+        if token.kind is not TokenKind.WORD or not left or token.norm in _CLAUSE:
             return False
         if stem(token.norm) in nouns and (plain or token.norm.endswith(("ed", "en"))):
             return True

@@ -90,12 +90,12 @@ _NUMBER_SIGNS: Final = frozenset("%$\u20ac\u00a3\u00a5\u2030\u00b1\u2248~<>\u226
 
 @lru_cache(maxsize=4096)
 def folded(word: str) -> str:
-    """Return a word as it is compared: lower case, no accents, no emphasis, plain apostrophes."""
+    """Return a word as it is compared: lower case, no accents, no emphasis, no possessive s."""
     shown = word.replace("*", "").replace("\u2019", "'").casefold().translate(_OTHER_LETTERS)
-    if shown.isascii():
-        return shown
-    parts = unicodedata.normalize("NFKD", shown)
-    return "".join(char for char in parts if not unicodedata.combining(char))
+    if not shown.isascii():
+        parts = unicodedata.normalize("NFKD", shown)
+        shown = "".join(char for char in parts if not unicodedata.combining(char))
+    return shown.removesuffix("'s")
 
 
 def tokens_of(text: str) -> list[Token]:
@@ -136,9 +136,15 @@ def hidden_in(text: str, tokens: list[Token]) -> list[tuple[int, int, str]]:
     found += [
         (token.start, token.end, "a Roman numeral")
         for token in tokens
-        if token.kind is TokenKind.WORD and _ROMAN.fullmatch(token.text.replace("*", ""))
+        if token.kind is TokenKind.WORD and _is_roman(token.text.replace("*", ""))
     ]
     return found
+
+
+def _is_roman(word: str) -> bool:
+    """Whether a word is a numeral of two letters or more; vi and xi are an editor and a letter too."""
+    cased = word.isupper() or (word.islower() and word not in {"vi", "xi"})
+    return cased and bool(_ROMAN.fullmatch(word.upper()))
 
 
 @lru_cache(maxsize=4096)

@@ -166,13 +166,17 @@ BOUNDS: Final = (
     (("<",), Bound.BELOW), ((">",), Bound.ABOVE), (("\u2264",), Bound.AT_MOST),
     (("\u2265",), Bound.AT_LEAST), (("<", "="), Bound.AT_MOST), ((">", "="), Bound.AT_LEAST),
 )  # fmt: skip
-BOUNDS_BY_LENGTH: Final = sorted(BOUNDS, key=lambda item: -len(item[0]))
+BOUNDS_BY_LAST: Final = {
+    last: sorted((item for item in BOUNDS if item[0][-1] == last), key=lambda item: -len(item[0]))
+    for last in {words[-1] for words, _ in BOUNDS}
+}
 AFTER_BOUNDS: Final = {
     ("or", "more"): Bound.AT_LEAST, ("or", "above"): Bound.AT_LEAST, ("or", "higher"): Bound.AT_LEAST,
     ("or", "less"): Bound.AT_MOST, ("or", "fewer"): Bound.AT_MOST, ("or", "lower"): Bound.AT_MOST,
     ("or", "below"): Bound.AT_MOST, ("or", "so"): Bound.ABOUT, ("and", "above"): Bound.AT_LEAST,
     ("at", "least"): Bound.AT_LEAST, ("at", "most"): Bound.AT_MOST, ("exactly",): Bound.EXACT,
-    ("precisely",): Bound.EXACT, ("sharp",): Bound.EXACT, ("and", "counting"): Bound.ABOVE, ("plus",): Bound.AT_LEAST, ("odd",): Bound.ABOVE,
+    ("precisely",): Bound.EXACT, ("sharp",): Bound.EXACT, ("and", "counting"): Bound.ABOVE,
+    ("plus",): Bound.AT_LEAST, ("odd",): Bound.ABOVE,
 }  # fmt: skip
 
 
@@ -306,7 +310,7 @@ def _multiple(tokens: Sequence[Token], at: int, word: str) -> Suffix | None:
 
 def bound_before(tokens: Sequence[Token], at: int) -> tuple[Bound, int]:
     """Read the bound that ends just before index ``at``; return it and the index where it begins."""
-    for words, bound in BOUNDS_BY_LENGTH:
+    for words, bound in BOUNDS_BY_LAST.get(word_at(tokens, at - 1), ()):
         begin = at - len(words)
         if begin >= 0 and all(word_at(tokens, begin + n) == word for n, word in enumerate(words)):
             return bound, begin

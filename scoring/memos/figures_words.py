@@ -15,6 +15,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from scoring.memos.figures_model import NotAFigureError
 from scoring.memos.figures_tokens import Token, TokenKind
 from scoring.memos.render_words import SCALES, SMALL, TENS
 
@@ -93,7 +94,7 @@ _SPLIT: Final = re.compile("|".join(sorted(CARDINALS, key=len, reverse=True)))
 
 
 _HIDEABLE: Final = frozenset(
-    {*CARDINALS, *ORDINALS, *MULTIPLES, *PARTS, "percent", "dozens", "hundreds", "thousands"}
+    {*CARDINALS, *ORDINALS, *MULTIPLES, *PARTS, "dozens", "hundreds", "thousands"}
 )
 
 
@@ -123,7 +124,7 @@ def spelled_at(tokens: Sequence[Token], at: int) -> Spelled | None:
     token = tokens[at]
     if token.kind is not TokenKind.WORD:
         return None
-    word = token.norm.removesuffix("'s")
+    word = token.norm
     return (
         _multiple(tokens, at, word)
         or _half(tokens, at, word)
@@ -273,6 +274,8 @@ def _cardinal(tokens: Sequence[Token], at: int) -> Spelled | None:
         if not parts or not all(adding.takes(part) for part in parts):
             break
         stop = here + 1
+    if stop == at:
+        raise NotAFigureError("number words run together that make no number", at, at + 1)
     value, step = Decimal(adding.total + adding.current), Decimal(adding.step)
     return _with_half(tokens, _with_decimals(tokens, Spelled(value, step, stop, Spelling.CARDINAL)))
 
@@ -299,6 +302,8 @@ def _is_pronoun(tokens: Sequence[Token], at: int) -> bool:
     """Whether "one" stands for a thing here, not for a number."""
     if tokens[at].norm != "one":
         return False
+    if tokens[at].text[-2:] in {"'s", "\u2019s"}:
+        return True
     before = tokens[at - 1].norm if at else ""
     after = tokens[at + 1].norm if at + 1 < len(tokens) else ""
     if after in MULTIPLIERS or (at + 1 < len(tokens) and tokens[at + 1].is_sym("%")):
@@ -307,6 +312,8 @@ def _is_pronoun(tokens: Sequence[Token], at: int) -> bool:
         following = tokens[at + 2] if at + 2 < len(tokens) else None
         named = following is not None and following.is_word("the", "these", "those", "its", "them")
         return after == "of" and named
+    if before == "the" and at > 1 and tokens[at - 2].is_word("just", "only"):
+        return False
     closes = at + 1 >= len(tokens) or tokens[at + 1].kind is not TokenKind.WORD
     return (
         before in _NO_ONE_BEFORE - {"only", "a"}

@@ -14,6 +14,7 @@ original's gate are its tests.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from scoring.memos.citations import Bound, Citing, Sentence, bind, citings_of, sentences_of
@@ -91,7 +92,7 @@ class _Gate:
         for token in tokens:
             if token.kind is TokenKind.NAME and (cause := self.names.fault(token)):
                 self._add(FindingKind.UNKNOWN_NAME, token.start, token.end, detail=cause)
-        for sentence in sentences_of(self.text):
+        for sentence in sentences_of(self.text, tokens):
             self._sentence(sentence)
         says = any(token.kind is TokenKind.WORD for token in tokens)
         if not says or (self.snapshot.facts and not self.cited):
@@ -176,7 +177,7 @@ class _Gate:
         if item is None:
             return None
         window = _window(read, number)
-        falling = says_less(read.tokens, window.begin, window.cited + 2)
+        falling = says_less(item, window, read.tokens, self.labels)
         kind = misfit(figure, item, falling=falling)
         if kind is not None and self._compared(read, number, falling=falling):
             kind = None
@@ -299,7 +300,12 @@ class _Gate:
         first = figures[0].figure.first
         before = [mention for mention in read.mentions if mention.stop <= first]
         later = [mention for mention in read.mentions if mention.first >= first]
-        if later or len(before) != len(figures):
+        gaps = [
+            token.norm
+            for one, two in pairwise(before)
+            for token in read.tokens[one.stop : two.first]
+        ]
+        if later or len(before) != len(figures) or set(gaps) - {",", "and", "&", "the"}:
             return False
         for mention, bound in zip(before, figures, strict=True):
             item = self.snapshot.by_citation[bound.ref]

@@ -14,8 +14,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from scoring.memos.facts_formula import Formula
 from scoring.memos.figures_units import Shape, word_at
 from scoring.memos.gate_report import FindingKind
+from scoring.memos.gate_vocabulary import (
+    CHANGES,
+    DOWN,
+    LESS,
+    LOSS,
+    MORE,
+    PLACES,
+    PROFIT,
+    UNCLEAR,
+    UP,
+)
 from scoring.memos.units import Measure
 
 if TYPE_CHECKING:
@@ -24,43 +36,9 @@ if TYPE_CHECKING:
 
     from scoring.memos.facts import Fact
     from scoring.memos.figures_tokens import Token
-    from scoring.memos.gate_labels import Labels
+    from scoring.memos.gate_labels import Labels, Window
 
-UP: Final = frozenset(
-    "rose rise rises risen rising grew grow grows grown growing growth increase increases increased"
-    " increasing climb climbs climbed climbing gain gains gained gaining jump jumps jumped jumping"
-    " surge surges surged soar soared exceed exceeds exceeded exceeding outnumber outnumbers"
-    " outnumbered outpaced outperformed outperforms uptick upturn raised raises expanded expands"
-    " surpassed surpasses topped doubled tripled rebounded spiked spike skyrocketed ballooned swelled"
-    " boosted boost hiked hike upped advanced advance strengthened lifted uplift accelerated".split()  # noqa: SIM905
-)
-DOWN: Final = frozenset(
-    "fell fall falls fallen falling drop drops dropped dropping decrease decreases decreased"
-    " decreasing decline declines declined declining shrank shrink shrinks shrunk shrinking slid"
-    " slides slide sank sinks sunk reduce reduces reduced reducing reduction lowered lowers slipped"
-    " slips plunged plunge plummeted dip dipped diminished trails trailed lags lagged downturn"
-    " downtick halved cut cuts lose loses losing eroded contracted contraction tumbled dwindled"
-    " slumped slump collapsed collapse crashed cratered nosedived tanked eased weakened softened"
-    " retreated shed trimmed slashed pared slowed setback sagged waned ebbed abated".split()  # noqa: SIM905
-)
-MORE: Final = frozenset(
-    {"higher", "more", "greater", "larger", "bigger", "longer", "up", "additional", "extra", "another"}
-    | {"ahead", "above", "over", "beyond", "further"}
-)  # fmt: skip
-LESS: Final = frozenset(
-    {"lower", "fewer", "less", "smaller", "shorter", "down"} | {"behind", "below", "under"}
-)
-_PLACES: Final = frozenset({"above", "below", "over", "under", "ahead", "behind", "beyond"})
-"""Prepositions, which compare only between two figures of one unit."""
-UNCLEAR: Final = frozenset(
-    {"improved", "improves", "improve", "improving", "improvement", "better", "worse", "worsened"}
-    | {"worsens", "worsen", "worsening", "deteriorated", "deterioration"}
-)
-"""Words whose direction depends on what is measured."""
-LOSS: Final = frozenset({"loss", "losses", "deficit", "shortfall", "lost", "negative", "minus"})
-PROFIT: Final = frozenset({"profit", "profits", "surplus", "positive"})
 _TO: Final = frozenset({"to", "from", "at"})
-_CHANGES: Final = frozenset({"change", "difference", "delta", "lift", "gap", "movement", "margin"})
 NEAR: Final = 3
 
 
@@ -84,17 +62,21 @@ class Turn:
     anchor: Anchor | None
 
 
-def says_less(tokens: Sequence[Token], begin: int, end: int) -> bool:
-    """Whether the words from ``begin`` to ``end`` say a fall or a loss."""
-    return any(
-        word_at(tokens, at) in DOWN | LESS | LOSS for at in range(begin, min(end, len(tokens)))
-    )
+def says_less(item: Fact, window: Window, tokens: Sequence[Token], labels: Labels) -> bool:
+    """Whether a figure's words say a loss or, of a change, a fall: then it needs no minus sign."""
+    changes = is_change(item, labels)
+    for at in range(window.begin, min(window.cited + 2, len(tokens))):
+        word = word_at(tokens, at)
+        near = at >= window.figure_stop or window.figure_first - at <= NEAR
+        if word in LOSS or (changes and (word in DOWN or (word in LESS and near))):
+            return True
+    return False
 
 
 def is_change(item: Fact, labels: Labels) -> bool:
     """Whether the sign of the fact says that something rose or fell."""
     told = item.formula is not None and item.formula.is_change
-    words = labels.words(item) & (UP | DOWN | (_CHANGES - {"margin"}))
+    words = labels.words(item) & (UP | DOWN | (CHANGES - {"margin"}))
     return told or bool(words) or item.measure is Measure.POINTS
 
 
@@ -149,14 +131,17 @@ def _touches(at: int, anchors: Sequence[Anchor]) -> bool:
 
 def _compares(tokens: Sequence[Token], at: int, anchors: Sequence[Anchor]) -> bool:
     """Whether "more", "up", "below" and the like stand with a figure, and not by themselves."""
-    following = word_at(tokens, at + 1)
-    if word_at(tokens, at) in _PLACES:
+    word, following = word_at(tokens, at), word_at(tokens, at + 1)
+    if word in PLACES:
         one, two = _previous(anchors, at), _next(anchors, at)
         return one is not None and two is not None and _alike(one, two)
-    if following in {"by", "from"} or (following == "to" and word_at(tokens, at) in {"up", "down"}):
-        return True
-    than = any(word_at(tokens, later) == "than" for later in range(at + 1, at + 5))
     after = _next(anchors, at)
+    figured = after is not None and after.shape is not None
+    if figured and following in {"by", "from"}:
+        return True
+    if figured and after is not None and following == "to" and word in {"up", "down"}:
+        return after.first - at <= NEAR + 1  # "up to date" compares nothing
+    than = any(word_at(tokens, later) == "than" for later in range(at + 1, at + 5))
     if than and (after is not None or _previous(anchors, at) is not None):
         return True
     if after is not None and after.shape is not None and 0 <= after.first - at - 1 <= 1:
@@ -205,7 +190,7 @@ def _direction(
         reached = anchor is after and after is not None and _lead(tokens, after) in _TO
         if anchor is None or anchor.shape is not Shape.MULTIPLE or reached:
             continue
-        if anchor.item.number is not None:
+        if anchor.item.number is not None and anchor.item.formula is Formula.RATIO:
             return _held(at, anchor, anchor.item.number - 1, rising=rising)
     pair = _pair(tokens, at, anchors, before, after)
     if pair is None:
@@ -250,6 +235,7 @@ def _pair(
     than = any(
         word_at(tokens, later) == "than" for later in range(at + 1, min(at + 4, after.first))
     )
+    than = than or word_at(tokens, at + 1) == "from"
     near = than or after.first - at - 1 <= NEAR + 3
     return (before, after) if lead in {"from", "than"} or near else None
 

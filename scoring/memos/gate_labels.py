@@ -109,7 +109,8 @@ _GENERIC: Final = frozenset(
 )
 _BARE: Final = STOP | {
     "they", "stood", "came", "figure", "value", "number", "total", "reached", "being", "amounted", "here",
-    "there", "then", "later", "next", "these", "those", "be", "now", "only", "just", "about", "some", "exactly", "around",
+    "there", "then", "later", "next", "these", "those", "be", "now", "only", "just", "about", "some",
+    "exactly", "around",
 }  # fmt: skip
 """Words beside which a figure speaks of what the memo spoke of last."""
 NEAR: Final = 3
@@ -269,8 +270,8 @@ def speaks_of_another(
 ) -> str:  # fmt: skip
     """Return the label of the fact that the text names instead of ``item``, or "".
 
-    ``last`` is the label that the memo named last before this figure's window; ``beside`` are the ids of the
-    facts whose figures share the citation, and whose words stand in the same window.
+    ``last`` is the label that the memo named last before this figure's window; ``beside`` are the ids
+    of the facts whose figures share the citation, and whose words stand in the same window.
     """
     here = stems_of(tokens[window.begin : window.end])
     own = labels.stems(item)
@@ -291,7 +292,9 @@ def speaks_of_another(
         return longer
     if own <= here or nearest is not None:
         return ""
-    return _unsaid(item, window, tokens, own) or _carried(item, window, tokens, labels, snapshot, last)
+    return _unsaid(item, window, tokens, own) or _carried(
+        item, window, tokens, labels, snapshot, last
+    )
 
 
 def _longer(
@@ -325,7 +328,8 @@ def _carried(
     part = tokens[window.begin : window.figure_first]
     words = {token.norm for token in part if token.kind is TokenKind.WORD}
     said = labels.stems(item) <= stems_of(tokens[: window.end])
-    if last is None or words - _BARE or item.id in last.ids or said:
+    of_it = last is not None and bool(last.ids & {item.id, *item.derived_from})
+    if last is None or words - _BARE or of_it or said:
         return ""
     return snapshot.by_id[min(last.ids)].label
 

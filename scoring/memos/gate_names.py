@@ -31,10 +31,16 @@ class Names:
     def __init__(self, labels: Labels) -> None:
         self._labels = labels
         self._last = ""
+        self._faults: dict[str, str] = {}
 
     def fault(self, token: Token) -> str:
         """Return why what stands in backticks may not, or ""."""
         name = token.text[1:-1]
+        if name not in self._faults:
+            self._faults[name] = self._fault(name)
+        return self._faults[name]
+
+    def _fault(self, name: str) -> str:
         if name not in self._labels.names:
             return "backticks hold known names only"
         inner = tokens_of(name)

@@ -131,7 +131,8 @@ def _sections(
     path: Path, lines: Sequence[str], first: int, wanted: tuple[str, ...]
 ) -> dict[str, str]:
     found: dict[str, list[str]] = {}
-    title, line_of, inside = "", {}, False
+    line_of: dict[str, int] = {}
+    title, inside = "", False
     for number, line in enumerate(lines, start=first):
         inside = inside != line.startswith("```")
         heading = None if inside else _HEADING.fullmatch(line)

@@ -24,6 +24,7 @@ from scoring.memos.units import Measure
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from scoring.judge.errors import JudgeError
     from scoring.judge.prompt import Message
     from scoring.memos.facts import Fact, Snapshot
     from scoring.memos.gate_report import GateReport
@@ -33,6 +34,9 @@ Mode = Literal["human", "agent"]
 MODES: Final = ("human", "agent")
 MAX_FINDINGS_SHOWN: Final = 12
 """Findings of a refused text that are shown to its writer; more of them teach nothing more."""
+
+MAX_REPLY_SHOWN: Final = 4_000
+"""Characters of an unusable reply that its model is shown again."""
 
 _DOUBLE: Final = re.compile(r"\[(?=\[)")
 
@@ -105,6 +109,15 @@ def mended_messages(
         *messages,
         {"role": "assistant", "content": neutralised(reply)},
         {"role": "user", "content": content},
+    ]
+
+
+def corrected_messages(messages: Sequence[Message], reply: str, error: JudgeError) -> list[Message]:
+    """Ask once more, with what made ``reply`` unusable: asked the same, a model says the same again."""
+    return [
+        *messages,
+        {"role": "assistant", "content": neutralised(reply[:MAX_REPLY_SHOWN])},
+        {"role": "user", "content": f"This answer cannot be used: {error}. Answer anew."},
     ]
 
 

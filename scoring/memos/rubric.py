@@ -46,14 +46,14 @@ _PEOPLE: Final = (
     r"(?:user|operator|admin(?:istrator)?|reviewer|engineer|developer|author|maintainer|team|staff|colleague"
     r"|manager|analyst|investor|reader|customer|employee|person|people|human|nobody|someone|anyone|whoever)s?"
 )
-_BEGIN: Final = r"(?:^|[.!?:;]\s+|\n[ \t]*(?:[-+*#>]+[ \t]+)?)"
+_BEGIN: Final = r"(?:^(?:[-+*#>]+[ \t]+)?|[.!?:;]\s+|\n\s*\n\s*|\n[ \t]*[-+*#>]+[ \t]+)"
 _VERBS: Final = (
     r"(?:add|adjust|avoid|buy|change|check|consider|delete|disable|do|drop|enable|ensure|fix|hold|ignore"
     r"|investigate|keep|make|monitor|note|prefer|prioriti[sz]e|promote|reconsider|remember|remove|replace"
     r"|retire|retrain|review|run|sell|set|stop|take|trust|try|update|use|verify|watch)"
 )
 _FAULTS: Final = (
-    r"(?:fail(?:ed|s|ing)?|forgot|neglect(?:ed|s)?|ignored|overlooked|misconfigured|blundered|erred|broke"
+    r"(?:fail(?:ed|s|ing)?|forgot|neglect(?:ed|s)?|ignored|overlooked|misconfigured|blundered|erred|broken?|caused|ruined"
     r"|careless(?:ly)?|negligent(?:ly)?|incompetent|lazy|sloppy|stupid|at fault|to blame|responsible for)"
 )
 PATTERNS: Final = tuple(

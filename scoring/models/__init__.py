@@ -1,7 +1,7 @@
 """Tables of scoring: the judge's bench, and what people say.
 
 Guarantees and limits stand with the tables, in ``bench`` (work units, judgements, calls, vectors,
-calibrations) and ``reviews``.
+calibrations), ``memos`` and ``reviews``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from scoring.models.bench import (
     TextEmbedding,
     VerdictCache,
 )
+from scoring.models.memos import Memo
 from scoring.models.reviews import Review
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "JudgeCall",
     "JudgePause",
     "Judgement",
+    "Memo",
     "Review",
     "ScoreBatch",
     "Signal",

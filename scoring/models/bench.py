@@ -179,15 +179,22 @@ class Judgement(models.Model):
 
 
 class JudgeCall(models.Model):
-    """One question put to a judge server, about one tip or several, and what it cost. Appended."""
+    """One question put to a judge server, about tips or a memo, and what it cost. Appended."""
 
-    run = models.ForeignKey("memory.Run", models.PROTECT, related_name="judge_calls")
+    run = models.ForeignKey(
+        "memory.Run", models.PROTECT, related_name="judge_calls", null=True, blank=True,
+        help_text="empty: a memo that is not about one run",
+    )  # fmt: skip
+    purpose = models.CharField(
+        max_length=20, default="verdict", db_default="verdict",
+        help_text="verdict, or memo_ and the prompt's name",
+    )  # fmt: skip
     tier = models.CharField(max_length=20, default="default")
     requested_model = models.CharField(max_length=200)
     served_model = models.CharField(max_length=200, blank=True)
     system_fingerprint = models.CharField(max_length=200, blank=True)
     prompt_sha256 = models.CharField(max_length=64)
-    tips = models.PositiveSmallIntegerField(help_text="tips asked about, at least 1")
+    tips = models.PositiveSmallIntegerField(help_text="tips asked about; of a memo 0")
     again = models.BooleanField(default=False, help_text="asked a second time within one step")
     http_tries = models.PositiveSmallIntegerField(help_text="requests sent")
     seconds = models.FloatField(help_text="wall time, waiting for its turn and retries included")
@@ -205,6 +212,12 @@ class JudgeCall(models.Model):
 
     class Meta:
         ordering = ("id",)
+        constraints: ClassVar[list[Any]] = [
+            models.CheckConstraint(
+                condition=Q(purpose="verdict", run__isnull=False) | Q(purpose__startswith="memo_"),
+                name="judge_call_has_purpose",
+            ),
+        ]
         indexes: ClassVar[list[Any]] = [
             # a new process asks which fingerprint the model had last
             models.Index(fields=["requested_model", "-id"], name="judge_call_latest"),

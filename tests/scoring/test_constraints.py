@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, transaction
 
-from scoring.models import Calibration, JudgePause, Review, TextEmbedding, VerdictCache
+from scoring.models import (
+    Calibration,
+    JudgeCall,
+    JudgePause,
+    Memo,
+    Review,
+    TextEmbedding,
+    VerdictCache,
+)
 from tests.factories import MOMENT, make_retrieval, make_review
 
 pytestmark = pytest.mark.django_db
@@ -99,3 +107,46 @@ def test_a_review_is_neither_changed_nor_deleted() -> None:
         review.save()
     review.refresh_from_db()
     assert (review.note, review.followed) == ("as it was", True)
+
+
+# --- Memos ----------------------------------------------------------------------------------------
+
+
+def make_memo(**fields: Any) -> Memo:
+    """A memo by the writer that nobody has judged."""
+    values: dict[str, Any] = {
+        "key": "0" * 64, "product": "run", "identifier": "stig/run-1", "mode": "human",
+        "variant": "writer", "gate_version": "gate-1", "fingerprint": "0" * 64, "facts": {},
+        "text": "# Run", "text_sha256": "0" * 64, "written_at": MOMENT,
+    }  # fmt: skip
+    return Memo.objects.create(**(values | fields))
+
+
+def test_a_memo_stands_once_under_its_key() -> None:
+    make_memo()
+    refused(make_memo(key="1" * 64), "memo_once_per_key", key="0" * 64)
+
+
+def test_a_memo_has_a_text_a_mode_and_a_model_unless_it_is_the_writers() -> None:
+    row = make_memo()
+    refused(row, "memo_has_text", text="")
+    refused(row, "memo_mode_known", mode="poem")
+    refused(row, "memo_variant_names_its_model", variant="single")
+    refused(row, "memo_variant_names_its_model", model="m")
+    refused(row, "memo_variant_names_its_model", variant="trio", model="m")
+
+
+def test_a_verdict_on_a_memo_is_whole() -> None:
+    row = make_memo()
+    refused(row, "memo_verdict_whole", accepted=True)
+    refused(row, "memo_verdict_whole", verdict={}, verdict_tier="default", judged_at=MOMENT)
+    refused(row, "memo_verdict_whole", verdict={}, accepted=True, judged_at=MOMENT)
+
+
+def test_a_call_is_about_a_run_or_a_memo() -> None:
+    call = JudgeCall.objects.create(
+        purpose="memo_judge", requested_model="m", prompt_sha256="0" * 64, tips=0, http_tries=1,
+        seconds=0.1,
+    )  # fmt: skip
+    refused(call, "judge_call_has_purpose", purpose="verdict")
+    refused(call, "judge_call_has_purpose", purpose="small talk")

@@ -5,12 +5,13 @@ In a test: ``with JudgeServer(latency_ms=200) as judge: ... judge.base_url``. As
     python -m tests.stand_ins.judge_server --port 0 --print-port [--latency-ms N] [--fault NAME]
 
 Serves /health, /version, /v1/models, /tokenize and /v1/chat/completions. ``POST /control``
-switches ``fault`` (with ``times``: for the next N questions only), ``latency_ms``, ``retry_after``
-and ``content`` (said verbatim instead of an answer) at run time, or resets the counters with
-``reset``; ``GET /counters`` reports connections, requests, questions, pairs of tip and script asked
-about, distinct ones, and the highest number in flight. A request may ask for its own fault by
-``judge-fault=NAME`` in its text. Answers are those of `judge_answers`: never a judgement. Shaped by
-patched HTTP libraries, which never reset a connection in mid-body.
+switches ``fault`` (with ``times``: for the next N questions only), ``latency_ms``, ``retry_after``,
+``content`` (said verbatim instead of an answer) and ``memo`` (how `memo_answers` answers) at run
+time, or resets the counters with ``reset``; ``GET /counters`` reports connections, requests,
+questions, pairs of tip and script asked about, distinct ones, and the highest number in flight. A
+request may ask for its own fault by ``judge-fault=NAME`` in its text. Answers are those of
+`judge_answers` and `memo_answers`: never a judgement. Shaped by patched HTTP libraries, which never
+reset a connection in mid-body.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
-from tests.stand_ins import judge_answers, judge_faults, judge_protocol
+from tests.stand_ins import judge_faults, judge_protocol, memo_answers
 
 SLOW_S = 1.0
 DRIP_S = 0.05
@@ -64,6 +65,7 @@ class _State:
     times: int | None = None
     retry_after: str = "1"
     content: str | None = None
+    memo: str = "honest"
     lock: threading.Lock = field(default_factory=threading.Lock)
     stopping: threading.Event = field(default_factory=threading.Event)
     counts: Counter[str] = field(default_factory=Counter)
@@ -85,7 +87,9 @@ class _State:
         fault = wanted.get("fault", self.fault)
         if fault is not None and fault not in judge_faults.NAMES:
             raise ValueError(f"unknown fault {fault!r}; known: {sorted(judge_faults.NAMES)}")
-        known = {"fault", "times", "latency_ms", "retry_after", "content", "reset"}
+        if wanted.get("memo", self.memo) not in memo_answers.MODES:
+            raise ValueError(f"unknown mode of memos {wanted['memo']!r}")
+        known = {"fault", "times", "latency_ms", "retry_after", "content", "memo", "reset"}
         if unknown := wanted.keys() - known:
             raise ValueError(f"unknown control fields {sorted(unknown)}")
         with self.lock:
@@ -95,6 +99,7 @@ class _State:
             self.latency_ms = float(wanted.get("latency_ms", self.latency_ms))
             self.retry_after = str(wanted.get("retry_after", self.retry_after))
             self.content = wanted.get("content", self.content)
+            self.memo = wanted.get("memo", self.memo)
             if wanted.get("reset"):
                 self.counts.clear()
                 self.asked.clear()
@@ -201,7 +206,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(status, body, self._headers_of(fault))
             return
         state = self.server.state
-        content, finish = judge_answers.answer(question)
+        content, finish = memo_answers.answer(question, state.memo)
         if state.content is not None:
             content, finish = state.content, "stop"
         body = judge_protocol.completion(

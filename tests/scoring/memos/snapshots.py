@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from datetime import date
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from scoring.memos.facts import Snapshot, derived, fact
 from scoring.memos.facts_formula import Formula
 from scoring.memos.gate import check
-from scoring.memos.gate_report import FindingKind, GateReport
+
+if TYPE_CHECKING:
+    from scoring.memos.gate_report import FindingKind, GateReport
 
 
 def company() -> Snapshot:
