@@ -236,15 +236,25 @@ def recount(run_id: int, *, force: bool = False) -> bool:
         Run.DoesNotExist: there is no such run.
     """
     with transaction.atomic():
-        run = Run.objects.select_for_update().get(pk=run_id)
-        if run.status == Run.Status.FINALIZING:
-            if force or dream.is_begun(run):
-                dream.open_pass(run_id)
-        elif _move(run_id, Run.Status.DONE, Run.Status.FINALIZING):
+        begun = begin_recount(run_id, force=force)
+    return begun and finish(run_id)
+
+
+def begin_recount(run_id: int, *, force: bool = True) -> bool:
+    """The first half of :func:`recount`: the run is FINALIZING, with a pass to be done.
+
+    In the transaction that changed the run's rows, so that whoever changes them and dies has left a run
+    that the reaper finishes. *force* and False as there.
+    """
+    run = Run.objects.select_for_update().get(pk=run_id)
+    if run.status == Run.Status.FINALIZING:
+        if force or dream.is_begun(run):
             dream.open_pass(run_id)
-        else:
-            return False
-    return finish(run_id)
+        return True
+    if not _move(run_id, Run.Status.DONE, Run.Status.FINALIZING):
+        return False
+    dream.open_pass(run_id)
+    return True
 
 
 # --- The reaper -----------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import Any
 from django.db.models import F, Func, TextField, Value
 from django.db.models.functions import Lower
 
-_SCAP = re.compile(r"^xccdf_.*_content_rule_", re.DOTALL)
+_SCAP = re.compile(r"^xccdf_[^_]+_rule_")
 
 
 def rule_tokens(rule_id: str) -> tuple[str, ...]:
@@ -45,7 +45,7 @@ class RuleFamily(Func):
         name = column if not isinstance(column, str) else F(column)
         stripped = Func(
             Lower(name),
-            Value(r"^xccdf_.*_content_rule_"),
+            Value(r"^xccdf_[^_]+_rule_"),
             Value(""),
             function="regexp_replace",
             output_field=TextField(),

@@ -8,7 +8,6 @@ import pytest
 from django.db import connection
 
 from memory.candidates import legs_of
-from memory.evidence import NOTHING
 from memory.models.families import rule_prefix, rule_tokens
 from memory.ranking_parts import RankRequest
 from memory.shortlist import RULE as RULE_KIND
@@ -23,7 +22,7 @@ REQUEST = RankRequest("stig", RULE, category="audit")
 
 def found(request: RankRequest = REQUEST, **how: Any) -> dict[int, list[int]]:
     """Primary keys of the candidates by kind, ascending."""
-    terms = Terms(request=request, weights=UPSTREAM, policy="adr0019", skill_sums=NOTHING, near={})
+    terms = Terms(request=request, weights=UPSTREAM, policy="adr0019", prior=0.0, near={})
     lists = shortlists(legs_of(request, **({"cap": 100} | how)), terms, wanted=1000)
     return {kind: sorted(one.tip_id for one in of.candidates) for kind, of in lists.items()}
 
