@@ -95,7 +95,8 @@ class TipShifts:
         """The tip's sums per policy, that many shifts from what is stored."""
         side: dict[str, Sums] = {}
         for policy in _policies():
-            stored, shift = standing.get((tip, policy), {}), self._shift.get((tip, policy), {})
+            stored = standing.get((tip, policy), {})
+            shift: Sums = self._shift.get((tip, policy), {})
             side[policy] = {name: stored.get(name, 0) + steps * shift.get(name, 0) for name in SUMS}
         return side
 
@@ -116,10 +117,11 @@ def sums_of(run_id: int) -> dict[Key, Sums]:
     """The run's evidence per tip and policy, as it is stored now."""
     rows = RunEvidence.objects.filter(run_id=run_id, policy__in=_policies())
     grouped = rows.order_by().values("tip_id", "policy")
+    names = [f"sum_{name}" for name in SUMS]
     totals = grouped.annotate(**{f"sum_{name}": Sum(name) for name in SUMS})
     return {
-        (row["tip_id"], row["policy"]): {name: row[f"sum_{name}"] for name in SUMS}
-        for row in totals
+        (tip, policy): dict(zip(SUMS, sums, strict=True))
+        for tip, policy, *sums in totals.values_list("tip_id", "policy", *names)
     }
 
 
