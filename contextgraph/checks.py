@@ -16,6 +16,7 @@ from contextgraph.skills import SkillError, load_skill
 from memory.credit import POLICIES
 from scoring.judge import service as judge
 from scoring.judge.prompt import PromptError, PromptLibrary
+from scoring.model_size import NAME_AT_MOST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -200,6 +201,14 @@ def judge_is_whole(**_kwargs: Any) -> Iterable[CheckMessage]:
             hint="per_attempt (one call for the tips of an attempt) or per_tip.",
             id="contextgraph.E015",
         )
+    for name in ("JUDGE_MODEL", "JUDGE_HIGH_STAKES_MODEL"):
+        if len(getattr(settings, name)) > NAME_AT_MOST:
+            yield Error(
+                f"{name} has more than {NAME_AT_MOST} characters: rows keep no more of it, "
+                "and two judges whose names begin alike would be taken for one.",
+                hint="Have the server serve the model under a shorter name (--served-model-name).",
+                id="contextgraph.E016",
+            )
     if settings.JUDGE_HIGH_STAKES_MODEL and not settings.JUDGE_HIGH_STAKES_BASE_URL:
         yield Warning(
             "JUDGE_HIGH_STAKES_MODEL is set, and no address of a judge: nothing is escalated.",

@@ -16,10 +16,12 @@ from django.utils.html import format_html
 
 from memory import admin_evidence, admin_sweeps  # noqa: F401 - importing registers their pages
 from memory.admin_base import ReadOnlyAdmin, excerpt
+from memory.admin_judges import JudgedRowsAdmin
 from memory.admin_tips import TipDesk, record_url
-from memory.credit import following, quadrant, row_of
+from memory.credit import Signal, following, quadrant, row_of
 from memory.dream_report import markdown
 from memory.models import Attempt, DreamPass, Retrieval, Run, Tip
+from memory.provenance import UNCALIBRATED
 from memory.run_view import load_bearing_reason
 from memory.terminal import visible
 
@@ -115,12 +117,13 @@ class TipAdmin(TipDesk):
 
 
 @admin.register(Retrieval)
-class RetrievalAdmin(ReadOnlyAdmin):
+class RetrievalAdmin(JudgedRowsAdmin):
     """Retrievals: the unit of attribution."""
 
     list_display = (
         "id", "run", "rule_id", "attempt", "tip", "rank", "shown", "outcome_value", "answer",
-        "quadrant", "tip_followed_llm", "tip_followed_emb", "tip_followed_trace_verdict", "reason",
+        "quadrant", "tip_followed_llm", "judge", "tip_followed_emb", "tip_followed_trace_verdict",
+        "reason",
     )  # fmt: skip
     list_select_related = ("run", "attempt", "tip")
     list_filter = ("shown", "superseded", "tip_followed_llm", "tip_followed_review")
@@ -132,15 +135,21 @@ class RetrievalAdmin(ReadOnlyAdmin):
         "attempt__script", "attempt__narrative", "attempt__evaluator_raw", "attempt__extra",
         "tip__text", "tip__mechanism", "tip__extra",
     )  # fmt: skip
-    readonly_fields = ("answer", "quadrant", "reason")
+    readonly_fields = ("answer", "quadrant", "judge", "reason")
+
+    def source_of(self, row: Retrieval) -> str:
+        """As stored beside the verdict."""
+        return row.llm_source
 
     @admin.display(description="followed?")
-    def answer(self, row: Retrieval) -> str:
-        """What the first signal with an answer says, and which one that is."""
+    def answer(self, row: Any) -> str:
+        """What the first signal with an answer says, which one that is, and whether it is marked."""
         followed, source = following(row_of(row))
         if followed is None:
             return "nobody knows"
-        return f"{'followed' if followed else 'ignored'} ({source})"
+        marked = source is Signal.LLM and row.judge_is_uncalibrated
+        mark = f", {UNCALIBRATED}" if marked else ""
+        return f"{'followed' if followed else 'ignored'} ({source}{mark})"
 
     @admin.display(description="quadrant")
     def quadrant(self, row: Retrieval) -> str:

@@ -1,7 +1,8 @@
 """One run on a terminal: a block per attempt, a line per tip, each signal as a word with its reason.
 
 Guarantees: nothing is told by colour alone; texts of strangers cannot steer the terminal; a line says
-which signal decided. Takes the plain data of ``memory.run_view`` and reads no database.
+which signal decided; of the judge the label, which says more than yes or no. Takes the plain data of
+``memory.run_view`` and reads no database.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def _tips(rows: list[dict[str, Any]]) -> Table:
         table.add_row(
             plain(f"  {row['rank']}"),
             plain(row["tip"] if row["shown"] else f"{row['tip']} (not shown)"),
-            _answer(row["tip_followed_llm"]),
+            _label(row),
             _answer(
                 None if cosine is None else cosine >= EMB_FOLLOWED,
                 "" if cosine is None else f" {cosine:.2f}",
@@ -115,6 +116,14 @@ def _tips(rows: list[dict[str, Any]]) -> Table:
             plain(row["reason"] or ""),
         )
     return table
+
+
+def _label(row: dict[str, Any]) -> Text:
+    """What the judge said, in the colour of the yes or no that is derived of it."""
+    said = _answer(row["tip_followed_llm"])
+    if not row["llm_label"]:  # judged before labels were stored
+        return said
+    return plain(row["llm_label"].replace("_", " "), str(said.style))
 
 
 def _answer(followed: bool | None, detail: str = "") -> Text:  # noqa: FBT001 - the answer is the subject

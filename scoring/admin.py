@@ -1,8 +1,8 @@
 """The judge's bench in the admin: work units, judgements, calls and pauses, to be read.
 
 Guarantees: as ``memory.admin_base`` says. Judgements show what was asked of which model and what it
-answered, calls what that cost, pauses when and why nothing was asked; their text is hostile input and
-is escaped. Clears no pause: ``manage.py judge_resume`` does.
+answered, a judge without a calibration marked; calls what that cost, pauses when and why nothing was
+asked; their text is hostile input and is escaped. Clears no pause: ``manage.py judge_resume`` does.
 
 Shaped by: verdicts whose cost, model and prompt could only be guessed from a log.
 """
@@ -12,7 +12,9 @@ from __future__ import annotations
 from django.contrib import admin
 
 from memory.admin_base import ReadOnlyAdmin, excerpt
+from memory.admin_judges import JudgedRowsAdmin
 from scoring import admin_reviews, admin_stores  # noqa: F401 - importing registers their pages
+from scoring.model_size import source_name
 from scoring.models import Calibration, JudgeCall, Judgement, JudgePause, ScoreBatch
 
 
@@ -33,18 +35,23 @@ class ScoreBatchAdmin(ReadOnlyAdmin):
 
 
 @admin.register(Judgement)
-class JudgementAdmin(ReadOnlyAdmin):
+class JudgementAdmin(JudgedRowsAdmin):
     """Answers and failures of judges, latest first."""
 
     list_display = (
-        "id", "retrieval_id", "label", "followed", "beginning", "reason", "requested_model", "tier",
-        "cached", "cross_skill", "prompt", "call_id", "supersedes_id", "created_at",
+        "id", "retrieval_id", "label", "followed", "beginning", "reason", "judge", "tier", "cached",
+        "cross_skill", "prompt", "call_id", "supersedes_id", "created_at",
     )  # fmt: skip
     list_filter = ("label", "followed", "tier", "cached", "cross_skill")
     search_fields = ("retrieval__tip__external_id",)
     search_help_text = "external id of the tip or primary key, whole"
     ordering = ("-id",)
     unlisted = ("evidence", "stakes", "redactions")
+    readonly_fields = ("judge",)
+
+    def source_of(self, judgement: Judgement) -> str:
+        """Who was asked, with which prompt: as the retrieval names it."""
+        return source_name(judgement.requested_model, judgement.prompt_sha256)
 
     @admin.display(description="reasoning")
     def beginning(self, judgement: Judgement) -> str:

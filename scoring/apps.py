@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 from django.apps import AppConfig
 
 from memory.encoders import register_encoder
+from memory.provenance import register_standing
 from memory.run_sections import register_section
 
 if TYPE_CHECKING:
     from memory.encoders import TextEncoder
     from memory.models import Run
+    from memory.provenance import Standing
     from memory.run_sections import Section
 
 
@@ -23,8 +25,9 @@ class ScoringConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Have ``show_run`` say what judging a run has cost, and the ranker search by text."""
+        """Have reports say what judging cost and which judges are calibrated; the ranker find texts."""
         register_section("judge", _judge_section)
+        register_standing(_standing)
         register_encoder(_encoder)
 
 
@@ -33,6 +36,13 @@ def _encoder() -> TextEncoder:
     from scoring.tip_vectors import ENCODER
 
     return ENCODER
+
+
+def _standing(sources: frozenset[str]) -> Standing:
+    # models are not loaded yet when this module is
+    from scoring.calibrated import standing
+
+    return standing(sources)
 
 
 def _judge_section(run: Run) -> Section:

@@ -31,6 +31,7 @@ from scoring.following_model import (
     coefficients_from,
     probability,
 )
+from scoring.model_size import source_name
 from scoring.models import Calibration
 from scoring.pair_signals import COMBINED
 
@@ -85,7 +86,7 @@ class StoredCoefficients:
                 continue
             self._latest = found
             if row.model:
-                self._of_judge[f"{row.model[:120]}@{row.prompt_sha256}"] = found
+                self._of_judge[source_name(row.model, row.prompt_sha256)] = found
 
     def for_row(self, row: Retrieval, signals: Signals) -> Coefficients:
         """Those fitted with the judge that labelled *row*; for a row without a label the latest."""
@@ -185,9 +186,14 @@ def needs_review(row: Retrieval) -> bool:
 
 
 def rows_to_escalate(rows: Iterable[Retrieval]) -> list[Doubt]:
-    """Those of *rows* that a stronger judge could settle: most causes first, then nearest to 0.5.
+    """Those of *rows* that a stronger judge could settle, in order of doubt.
 
     Rows that no judge can be asked about (cut or missing script, unknown tip text) are left out.
     """
-    found = [seen for row in rows if row.llm_reason not in STRUCTURAL and (seen := doubt(row))]
+    askable = (row for row in rows if row.llm_reason not in STRUCTURAL)
+    return in_order_of_doubt(seen for row in askable if (seen := doubt(row)))
+
+
+def in_order_of_doubt(found: Iterable[Doubt]) -> list[Doubt]:
+    """Most causes first, then nearest to an even chance, then the older row."""
     return sorted(found, key=lambda seen: (-len(seen.causes), abs(seen.p - 0.5), seen.row.pk))

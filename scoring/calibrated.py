@@ -1,8 +1,8 @@
 """Which judges have been calibrated: asked wherever a verdict is shown.
 
 Guarantees: a judge is its model and its prompt's bytes, both; a calibration on too few answered
-pairs does not count, and a model too small for figures never does. The answer is at most a minute
-old in other processes, and exact in the one that stored it.
+pairs does not count, and a model too small for figures never does. Read from the table at each
+question, one query for any number of judges: what one process stores, the next page of another shows.
 
 Does not say that a calibrated judge is good: the stored report does.
 
@@ -11,54 +11,45 @@ Shaped by a prompt that was edited while reports went on quoting the figures of 
 
 from __future__ import annotations
 
-import threading
-import time
 from typing import TYPE_CHECKING, Any, Final
 
-from scoring.model_size import ModelTooSmall, too_small
+from memory.provenance import Standing
+from scoring.model_size import ModelTooSmall, source_name, too_small
 from scoring.models import Calibration
 from scoring.pair_signals import JUDGE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from scoring.calibration import SignalReport
 
 MIN_DECIDED: Final = 30
 """Answered pairs from which a judge counts as calibrated."""
-FRESH_FOR_S: Final = 60.0
 
-_lock = threading.Lock()
-_known: tuple[float, frozenset[tuple[str, str]]] | None = None
+
+def standing(sources: Iterable[str]) -> Standing:
+    """What is known about the judges named as in ``llm_source``, for ``memory.provenance``."""
+    named = frozenset(sources)
+    small = frozenset(source for source in named if too_small(source.rpartition("@")[0]))
+    prompts = {source.rpartition("@")[2] for source in named - small}
+    rows = Calibration.objects.filter(
+        signal=JUDGE, decided__gte=MIN_DECIDED, prompt_sha256__in=prompts
+    )
+    known = {
+        source_name(model, sha)
+        for model, sha in rows.order_by().values_list("model", "prompt_sha256").distinct()
+    }
+    return Standing(uncalibrated=named - (known - small), without_figures=small)
 
 
 def is_calibrated(model: str, prompt_sha256: str) -> bool:
     """Whether this judge was compared with labels. False: show its verdicts as "uncalibrated"."""
-    return not too_small(model) and (model, prompt_sha256) in _calibrated()
+    return not too_small(model) and source_is_calibrated(source_name(model, prompt_sha256))
 
 
 def source_is_calibrated(llm_source: str) -> bool:
-    """`is_calibrated` for the `llm_source` of a retrieval: model @ prompt sha256."""
-    model, _, prompt_sha256 = llm_source.rpartition("@")
-    return is_calibrated(model, prompt_sha256)
-
-
-def _calibrated() -> frozenset[tuple[str, str]]:
-    global _known
-    with _lock:
-        if _known is None or time.monotonic() >= _known[0]:
-            rows = Calibration.objects.filter(signal=JUDGE, decided__gte=MIN_DECIDED)
-            # llm_source holds at most 120 characters of the model's name
-            pairs = (
-                (model[:120], sha) for model, sha in rows.values_list("model", "prompt_sha256")
-            )
-            _known = (time.monotonic() + FRESH_FOR_S, frozenset(pairs))
-        return _known[1]
-
-
-def forget() -> None:
-    """Read the table again at the next question."""
-    global _known
-    with _lock:
-        _known = None
+    """`is_calibrated` for one ``llm_source``; of several ask `standing`, which needs one query."""
+    return not standing([llm_source]).uncalibrated
 
 
 def store(
@@ -77,7 +68,7 @@ def store(
     """
     if model and too_small(model):
         raise ModelTooSmall(model)
-    row = Calibration.objects.create(
+    return Calibration.objects.create(
         signal=report.signal,
         model=model,
         prompt_sha256=prompt_sha256,
@@ -86,5 +77,3 @@ def store(
         report=report.as_dict(),
         **fields,
     )
-    forget()
-    return row

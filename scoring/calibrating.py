@@ -21,7 +21,7 @@ from scoring.attribution import signals_of
 from scoring.calibration import MIN_RULES, RESAMPLES, SEED, SignalReport, measure
 from scoring.following_fit import Fit, TooFewLabels, fit
 from scoring.following_model import Signals
-from scoring.model_size import ModelTooSmall, too_small
+from scoring.model_size import ModelTooSmall, source_name, too_small
 from scoring.pair_signals import (
     COMBINED,
     EMBEDDING,
@@ -204,7 +204,7 @@ def gather_reviews(*, skill: str | None = None, model: str | None = None) -> Gat
     if skill:
         rows = rows.filter(skill=skill)
     if model:
-        rows = rows.filter(llm_source__startswith=f"{model[:120]}@")
+        rows = rows.filter(llm_source__startswith=source_name(model, ""))
     found = list(rows.defer("shown_text", "extra", "tip_followed_trace_evidence").order_by("pk"))
     if not found:
         raise NoReviews("no reviewed row matches: review some in the admin, or name other rows")

@@ -14,7 +14,7 @@ Shaped by a criterion (">95 % over many runs") that was written down and never c
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,6 +31,7 @@ from memory.credit import (
     followed_q,
 )
 from memory.models import Retrieval
+from memory.provenance import UncalibratedSource, uncalibrated_sources
 from memory.rates import Rate, rounded
 from memory.signals import Agreement
 from scoring.model_size import too_small
@@ -131,6 +132,7 @@ class ExitReport:
 
     threshold: float
     too_small: int
+    uncalibrated: tuple[UncalibratedSource, ...]
     groups: tuple[Group, ...]
     costs: tuple[Cost, ...]
 
@@ -155,6 +157,7 @@ class ExitReport:
                 for signal in SUBSTITUTES
             },
             "rows_of_too_small_judges": self.too_small,
+            "uncalibrated_sources": [asdict(source) for source in self.uncalibrated],
             "agreement": [group.as_dict(self.threshold) for group in self.groups],
             "cost_of_dropping_the_judge": [
                 cost.as_dict() | {"criterion_met": self.would_drop(cost)} for cost in self.costs
@@ -185,7 +188,11 @@ def exit_report(
     skills = sorted({group.skill for group in groups if group.skill is not None})
     costs = [cost for signal in SUBSTITUTES for cost in _costs(kept, signal, skills)]
     return ExitReport(
-        threshold=threshold, too_small=left_out.count(), groups=tuple(groups), costs=tuple(costs)
+        threshold=threshold,
+        too_small=left_out.count(),
+        uncalibrated=uncalibrated_sources(kept.filter(tip_followed_llm__isnull=False)),
+        groups=tuple(groups),
+        costs=tuple(costs),
     )
 
 

@@ -40,6 +40,9 @@ def render(report: ExitReport) -> Iterator[RenderableType]:
         yield plain(
             f"{report.too_small} rows left out: judged by a model below one billion parameters"
         )
+    if report.uncalibrated:
+        named = ", ".join(f"{source.source} {source.rows} rows" for source in report.uncalibrated)
+        yield plain(f"! uncalibrated judges: {named}")
     for signal in SUBSTITUTES:
         yield Text("")
         yield plain(sentence(report.of(signal, None), report.threshold), "bold")

@@ -44,3 +44,12 @@ def too_small(model: str) -> bool:
     if size is None:
         return _TEST_MODEL.search(model) is not None
     return size < SMALLEST_SHOWN
+
+
+NAME_AT_MOST: Final = 120
+"""Characters of a model's name that ``llm_source`` keeps; a system check refuses longer ones."""
+
+
+def source_name(model: str, prompt_sha256: str) -> str:
+    """The judge as ``llm_source`` of a retrieval names it: model @ prompt sha256."""
+    return f"{model[:NAME_AT_MOST]}@{prompt_sha256}"

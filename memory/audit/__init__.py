@@ -2,8 +2,9 @@
 
 ``audit(skill=…, run=…, policy=…)`` gives an AuditReport; ``render`` prints one, ``as_dict`` is its JSON.
 Guarantees: one scope and one moment for every section, whatever is ingested meanwhile; superseded
-revisions excluded, every rate with its n; the same rows give the same report but for ``generated_at``
-and the 7 and 30 day counts. No section loads rows: at most one aggregated row per tip reaches Python.
+revisions excluded, every rate with its n; judges that no calibration covers are named; the same rows
+and calibrations give the same report but for ``generated_at`` and the 7 and 30 day counts. No section
+loads rows: at most one aggregated row per tip reaches Python.
 
 Does not change anything. What is misleading or stale is shown with its evidence, to be decided elsewhere.
 """
@@ -21,7 +22,8 @@ from memory.audit.plain import fields_as_data
 from memory.audit.pool import RunActivity, TipPool, run_activity, tip_pool
 from memory.audit.scope import Scope, ScopeError
 from memory.audit.suspects import StaleTip, Suspect, stale_tips, suspects
-from memory.credit import FOLLOW_CHAIN
+from memory.credit import FOLLOW_CHAIN, Signal
+from memory.provenance import UncalibratedSource, uncalibrated_sources
 from memory.signals import Agreement, Coverage, agreement, coverage
 from memory.snapshot import one_moment
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from memory.credit import Policy
     from memory.models import Run
+    from memory.querysets import RetrievalQuerySet
 
 __all__ = ["AuditReport", "Scope", "ScopeError", "audit"]
 
@@ -46,6 +49,7 @@ class AuditReport:
 
     ``policy_reads``: the signals that the policy's credit asks, in this order; every other figure
     of the report, the credit by quadrants included, asks all there are.
+    ``uncalibrated_sources``: judges whose verdicts the report shows and nobody vouches for.
     """
 
     generated_at: datetime
@@ -62,6 +66,7 @@ class AuditReport:
     stale_confident: list[StaleTip]
     coverage: list[Coverage]
     agreement: list[Agreement]
+    uncalibrated_sources: tuple[UncalibratedSource, ...]
 
     @property
     def policy_ignores(self) -> tuple[str, ...]:
@@ -94,7 +99,9 @@ def audit(
 
 def _report(scope: Scope, policy: Policy, *, limit: int, moment: datetime) -> AuditReport:
     rows = scope.retrievals()
-    misleading, lucky = suspects(scope, policy, limit=limit)
+    unproved = uncalibrated_sources(rows)
+    names = frozenset(judge.source for judge in unproved)
+    misleading, lucky = suspects(scope, policy, limit=limit, uncalibrated=names)
     return AuditReport(
         generated_at=moment,
         scope=scope,
@@ -109,5 +116,21 @@ def _report(scope: Scope, policy: Policy, *, limit: int, moment: datetime) -> Au
         outcomes=outcome_distribution(scope),
         stale_confident=stale_tips(scope, limit=limit),
         coverage=coverage(rows),
-        agreement=agreement(rows),
+        agreement=_agreement(rows, unproved),
+        uncalibrated_sources=unproved,
     )
+
+
+def _agreement(
+    rows: RetrievalQuerySet, unproved: tuple[UncalibratedSource, ...]
+) -> list[Agreement]:
+    """Agreement of the signals, in which judges without figures do not count."""
+    found = agreement(rows)
+    left_out = [judge.source for judge in unproved if not judge.in_figures]
+    if not left_out:
+        return found
+    kept = agreement(rows.exclude(llm_source__in=left_out))
+    return [
+        fewer if Signal.LLM in (pair.first, pair.second) else pair
+        for pair, fewer in zip(found, kept, strict=True)
+    ]

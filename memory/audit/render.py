@@ -2,7 +2,8 @@
 
 Guarantees: every rate is printed with its n and its 95 % interval; texts of tips, rules and runs are
 passed through ``memory.terminal`` so that they cannot steer the terminal; a section that is empty
-says so. Does not sum up: the report names suspects and figures, the reader decides.
+says so; a section that rests on verdicts of judges names those without a calibration. Does not sum
+up: the report names suspects and figures, the reader decides.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
+from memory.provenance import UNCALIBRATED
 from memory.rates import wilson
-from memory.terminal import plain
+from memory.terminal import plain, visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -180,6 +182,7 @@ def _suspects(
     parts: list[RenderableType] = [_title(title)]
     if not found:
         return [*parts, Text("none")]
+    parts += _uncalibrated(report)
     for suspect in found:
         tally = suspect.tally
         marks = (
@@ -196,7 +199,7 @@ def _suspects(
         parts += [
             plain(
                 f"  · run {row.run}, {row.rule_id} #{row.attempt}: outcome {row.outcome_value:+.2f}, "
-                f"said by {row.source}"
+                f"said by {row.source}{f' ({UNCALIBRATED})' if row.uncalibrated else ''}"
             )
             for row in suspect.evidence
         ]
@@ -241,7 +244,7 @@ def _coverage(report: AuditReport) -> list[RenderableType]:
     for signal in report.coverage:
         why = _reasons(signal.null_reasons) or NOTHING
         _add(table, signal.signal, rate_text(signal.labelled), why)
-    return [_title("Signal coverage"), table]
+    return [_title("Signal coverage"), table, *_uncalibrated(report)]
 
 
 def _agreement(report: AuditReport) -> list[RenderableType]:
@@ -250,4 +253,19 @@ def _agreement(report: AuditReport) -> list[RenderableType]:
         kappa = pair.as_dict()["kappa"]
         shown = NOTHING if kappa is None else f"{kappa:+.2f}"
         _add(table, f"{pair.first} / {pair.second}", rate_text(pair.raw), shown)
-    return [_title("Agreement of the signals, where both answered"), table]
+    title = "Agreement of the signals, where both answered"
+    return [_title(title), table, *_uncalibrated(report)]
+
+
+def _uncalibrated(report: AuditReport) -> list[RenderableType]:
+    """One line that names the judges without a calibration; nothing where there is none."""
+    found = report.uncalibrated_sources
+    if not found:
+        return []
+    named = [
+        f"{visible(judge.source, limit=200)} {judge.rows} rows"
+        + ("" if judge.in_figures else " (too small a model: left out of the agreement)")
+        for judge in found[: report.limit]
+    ]
+    more = [f"and {len(found) - report.limit} more"] if len(found) > report.limit else []
+    return [plain(f"! {UNCALIBRATED} judges: {', '.join([*named, *more])}", "yellow")]

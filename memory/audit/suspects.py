@@ -3,7 +3,8 @@
 A *misleading* tip was followed into failures; a *lucky neighbour* stood by at successes and was
 ignored. Guarantees: the two are ranked apart, a tip that is both is in both lists and says so; the
 order is by the lower end of the interval, so that 9 of 10 outranks 1 of 1; each suspect comes with
-the rows that speak against it and with the signal that said "followed" (or "ignored").
+the rows that speak against it and with the signal that said "followed" (or "ignored"), marked where
+that is a judge without a calibration.
 
 Does not retire anything, and does not prove cause: a followed tip may fail for a reason of its own.
 Shaped by: a detector that asked for average outcomes above 0.4, and so could not see a tip whose
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from django.db.models import Avg, Count, F, FloatField, Window
 from django.db.models.functions import Cast, RowNumber
 
-from memory.credit import Quadrant, quadrant_q, source_sql
+from memory.credit import Quadrant, Signal, quadrant_q, source_sql
 from memory.models import Tip
 from memory.rates import Rate, rounded
 from memory.tallies import GRADED, PRESENT, Tally, exact, tally_aggregates, tally_of
@@ -42,7 +43,10 @@ SUSPECT: Final = (Quadrant.MISLEADING, Quadrant.LUCKY_NEIGHBOUR)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evidence:
-    """A row that speaks against a tip. ``source``: the signal that answered (review, llm, …)."""
+    """A row that speaks against a tip. ``source``: the signal that answered (review, llm, …).
+
+    ``uncalibrated``: that was a judge whom no calibration covers.
+    """
 
     retrieval_id: int
     run: str
@@ -50,6 +54,7 @@ class Evidence:
     attempt: int
     outcome_value: float
     source: str
+    uncalibrated: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,8 +73,13 @@ class Suspect:
     evidence: tuple[Evidence, ...]
 
 
-def suspects(scope: Scope, policy: Policy, *, limit: int) -> tuple[list[Suspect], list[Suspect]]:
-    """The *limit* worst misleading tips and lucky neighbours; five queries."""
+def suspects(
+    scope: Scope, policy: Policy, *, limit: int, uncalibrated: frozenset[str]
+) -> tuple[list[Suspect], list[Suspect]]:
+    """The *limit* worst misleading tips and lucky neighbours; five queries.
+
+    ``uncalibrated``: the judges (as in ``llm_source``) whose word is marked where it is evidence.
+    """
     rows = scope.retrievals().values("tip_id").annotate(**tally_aggregates(policy))
     worst: dict[Quadrant, list[_Ranked]] = {which: [] for which in SUSPECT}
     for row in rows.iterator():
@@ -77,13 +87,15 @@ def suspects(scope: Scope, policy: Policy, *, limit: int) -> tuple[list[Suspect]
         for which in SUSPECT:
             if tally.quadrants[which]:
                 _keep(worst[which], _rank(which, tally, row["tip_id"]), limit)
-    misleading, lucky = (_suspects(scope, which, worst[which]) for which in SUSPECT)
+    misleading, lucky = (_suspects(scope, which, worst[which], uncalibrated) for which in SUSPECT)
     return misleading, lucky
 
 
-def _suspects(scope: Scope, which: Quadrant, kept: list[_Ranked]) -> list[Suspect]:
+def _suspects(
+    scope: Scope, which: Quadrant, kept: list[_Ranked], uncalibrated: frozenset[str]
+) -> list[Suspect]:
     tips = Tip.objects.in_bulk([ranked.tip_id for ranked in kept])
-    evidence = _evidence(scope, which, list(tips))
+    evidence = _evidence(scope, which, list(tips), uncalibrated)
     return [
         _suspect(which, ranked, tips[ranked.tip_id], evidence.get(ranked.tip_id, []))
         for ranked in sorted(kept, reverse=True)
@@ -138,7 +150,9 @@ def _suspect(which: Quadrant, ranked: _Ranked, tip: Tip, evidence: list[Evidence
     )
 
 
-def _evidence(scope: Scope, which: Quadrant, tips: list[int]) -> dict[int, list[Evidence]]:
+def _evidence(
+    scope: Scope, which: Quadrant, tips: list[int], uncalibrated: frozenset[str]
+) -> dict[int, list[Evidence]]:
     """Per tip the worst (for lucky neighbours: the best) outcomes, newest runs first; one query."""
     by_outcome = F("outcome_value")
     order = by_outcome.asc() if which is Quadrant.MISLEADING else by_outcome.desc()
@@ -159,10 +173,11 @@ def _evidence(scope: Scope, which: Quadrant, tips: list[int]) -> dict[int, list[
             "attempt__number",
             "outcome_value",
             "source",
+            "llm_source",
         )
     )
     found: dict[int, list[Evidence]] = {}
-    for tip_id, pk, run, rule_id, number, value, source in rows:
+    for tip_id, pk, run, rule_id, number, value, source, judge in rows:
         one = Evidence(
             retrieval_id=pk,
             run=run,
@@ -170,6 +185,7 @@ def _evidence(scope: Scope, which: Quadrant, tips: list[int]) -> dict[int, list[
             attempt=number,
             outcome_value=value or 0.0,  # never NULL: a quadrant has an outcome
             source=source,
+            uncalibrated=source == Signal.LLM and judge in uncalibrated,
         )
         found.setdefault(tip_id, []).append(one)
     return found

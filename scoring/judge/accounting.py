@@ -2,7 +2,9 @@
 
 Guarantees: counted from stored calls and judgements, so a recount gives the same; calls that failed
 count as well; a model without a price is named and never counted as free; a number that no server
-reported is None, not zero. One question per table, whatever the number of runs.
+reported is None, not zero; every judge is named with whether a calibration covers it; how often the
+stronger judge said something else is not counted where a model too small for figures took part. A
+fixed number of queries, whatever the number of runs.
 
 Does not say whether the verdicts are right: that is ``calibrate_judge``. Shaped by a bill that nobody
 could trace to a run.
@@ -17,7 +19,9 @@ from django.conf import settings
 from django.db.models import Count, F, Q, Sum
 
 from memory.rates import rounded
+from scoring.calibrated import standing
 from scoring.judge.bench import HIGH_STAKES
+from scoring.model_size import source_name, too_small
 from scoring.models import JudgeCall, Judgement
 
 if TYPE_CHECKING:
@@ -27,6 +31,8 @@ if TYPE_CHECKING:
     from django.db.models import QuerySet
 
 MILLION: Final = 1_000_000
+STRONG: Final = Q(tier=HIGH_STAKES) & ~Q(label="")
+"""Verdicts of the stronger judge."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,16 +60,35 @@ class ModelCost:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SourceVerdicts:
+    """One judge: model @ prompt sha256, and how often it gave a label, cached and superseded included.
+
+    ``in_figures``: False for a model below a billion parameters, whose verdicts are only counted.
+    """
+
+    source: str
+    verdicts: int
+    calibrated: bool
+    in_figures: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Totals:
-    """What judging some runs cost and brought."""
+    """What judging some runs cost and brought.
+
+    ``not_compared``: verdicts that superseded one and of which the two labels are not compared, as
+    one of the judges is too small for figures.
+    """
 
     models: tuple[ModelCost, ...]
+    sources: tuple[SourceVerdicts, ...]
     verdicts: int
     abstained: int
     failures: int
     cache_hits: int
     escalated: int
     superseded_with_other_label: int
+    not_compared: int
     redacted: int
     cross_skill: int
     labels: dict[str, int] = field(default_factory=dict)
@@ -104,9 +129,11 @@ def totals(
         judgements = judgements.filter(created_at__gte=since)
     return Totals(
         models=_models(calls),
+        sources=_sources(judgements),
         labels=_counts(judgements.exclude(label=""), "label"),
         errors=_counts(calls.exclude(error_class=""), "error_class"),
         **_judged(judgements),
+        **_superseding(judgements),
     )
 
 
@@ -154,17 +181,50 @@ def _cost(group: Mapping[str, Any]) -> float | None:
     return rounded((group["tokens_in"] * price[0] + group["tokens_out"] * price[1]) / MILLION)
 
 
+def _sources(judgements: QuerySet[Judgement]) -> tuple[SourceVerdicts, ...]:
+    said = judgements.filter(~Q(label="") | Q(followed__isnull=False))
+    verdicts: dict[str, int] = {}
+    small: set[str] = set()
+    groups = said.values_list("requested_model", "prompt_sha256").annotate(n=Count("pk"))
+    for model, prompt_sha256, n in groups:
+        source = source_name(model, prompt_sha256)
+        verdicts[source] = verdicts.get(source, 0) + n
+        small |= {source} if too_small(model) else set()
+    unproved = standing(verdicts).uncalibrated | small
+    return tuple(
+        SourceVerdicts(
+            source=source,
+            verdicts=verdicts[source],
+            calibrated=source not in unproved,
+            in_figures=source not in small,
+        )
+        for source in sorted(verdicts)
+    )
+
+
+def _superseding(judgements: QuerySet[Judgement]) -> dict[str, int]:
+    """How many verdicts of the stronger judge differ from the ones before, by who gave the two."""
+    found = {"superseded_with_other_label": 0, "not_compared": 0}
+    pairs = (
+        judgements.filter(STRONG, supersedes__isnull=False)
+        .values_list("requested_model", "supersedes__requested_model")
+        .annotate(n=Count("pk"), other=Count("pk", filter=~Q(label=F("supersedes__label"))))
+    )
+    for model, before, n, other in pairs:
+        if too_small(model) or too_small(before):
+            found["not_compared"] += n
+        else:
+            found["superseded_with_other_label"] += other
+    return found
+
+
 def _judged(judgements: QuerySet[Judgement]) -> dict[str, int]:
-    strong = Q(tier=HIGH_STAKES) & ~Q(label="")
     counted: dict[str, int] = judgements.aggregate(
         verdicts=Count("pk", filter=Q(followed__isnull=False)),
         abstained=Count("pk", filter=Q(followed__isnull=True) & ~Q(label="")),
         failures=Count("pk", filter=Q(label="") & ~Q(reason="")),
         cache_hits=Count("pk", filter=Q(cached=True)),
-        escalated=Count("pk", filter=strong),
-        superseded_with_other_label=Count(
-            "pk", filter=strong & Q(supersedes__isnull=False) & ~Q(label=F("supersedes__label"))
-        ),
+        escalated=Count("pk", filter=STRONG),
         redacted=Count("pk", filter=~Q(redactions={})),
         cross_skill=Count("pk", filter=Q(cross_skill=True)),
     )

@@ -1,7 +1,7 @@
 """What judging cost, in lines for people: for ``show_run`` and ``judge_report``.
 
 Guarantees: what is unknown is called unknown, never zero; names of models are made visible, because
-they come from servers and settings.
+they come from servers and settings; a judge without a calibration is marked.
 
 Shaped by reports that showed a price of 0.00 for a model without a price.
 """
@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from memory.provenance import UNCALIBRATED, uncalibrated_sources
 from memory.run_sections import Section
 from memory.terminal import visible
-from scoring.calibrated import source_is_calibrated
 from scoring.judge.accounting import totals
 
 if TYPE_CHECKING:
@@ -26,21 +26,26 @@ UNKNOWN: Final = "unknown"
 
 def section(run: Run) -> Section:
     """What judging *run* cost, for ``show_run``."""
-    found, unproved = totals(run_id=run.pk), uncalibrated(run)
-    told = [f"uncalibrated: {visible(name, limit=200)}" for name in unproved]
-    data = found.as_dict() | {"uncalibrated": unproved}
-    return Section(data=data, lines=(*lines(found), *told))
-
-
-def uncalibrated(run: Run) -> list[str]:
-    """The judges (model @ prompt sha256) whose labels *run* holds and which no calibration covers."""
-    labelled = run.retrievals.exclude(llm_source="").order_by("llm_source")
-    names = labelled.values_list("llm_source", flat=True).distinct()
-    return [name for name in names if not source_is_calibrated(name)]
+    found, unproved = totals(run_id=run.pk), uncalibrated_sources(run.retrievals.all())
+    told = [
+        f"{UNCALIBRATED}: {visible(judge.source, limit=200)} ({judge.rows} rows)"
+        for judge in unproved
+    ]
+    data = found.as_dict() | {UNCALIBRATED: [judge.source for judge in unproved]}
+    return Section(data=data, lines=(*_account(found), *told))
 
 
 def lines(found: Totals) -> Iterator[str]:
-    """The account, a line per fact."""
+    """The account, a line per fact, and whose verdicts they are: a line per judge, marked where due."""
+    yield from _account(found)
+    for judge in found.sources:
+        marks = [] if judge.calibrated else [UNCALIBRATED]
+        marks += [] if judge.in_figures else ["below one billion parameters: in no figure"]
+        told = "".join(f"; {mark}" for mark in marks)
+        yield f"verdicts of {visible(judge.source, limit=200)}: {judge.verdicts}{told}"
+
+
+def _account(found: Totals) -> Iterator[str]:
     if not found.models and not found.cache_hits:
         yield "judge: no call was made"
         return
@@ -57,7 +62,7 @@ def lines(found: Totals) -> Iterator[str]:
     if found.escalated:
         yield (
             f"escalated: {found.escalated}, of which "
-            f"{found.superseded_with_other_label} got another label"
+            f"{found.superseded_with_other_label} got another label{_not_compared(found)}"
         )
     if found.errors:
         yield f"errors of calls: {_counts(found.errors)}"
@@ -66,6 +71,12 @@ def lines(found: Totals) -> Iterator[str]:
             f"secrets taken out of {found.redacted} questions; "
             f"{found.cross_skill} tips of another skill"
         )
+
+
+def _not_compared(found: Totals) -> str:
+    if not found.not_compared:
+        return ""
+    return f"; {found.not_compared} not compared, with a judge below one billion parameters"
 
 
 def _model(cost: ModelCost) -> str:

@@ -9,7 +9,7 @@
     |   +-- JudgeMisconfigured       .                no    yes  401 403 404 405 501, 3xx, TLS
     |   +-- JudgeQuotaExhausted      .                no    yes  402; 400, 403, 429 that speak of money
     +-- JudgeRequestRefused          judge_error      no    .    any other 4xx: this request, for ever
-    |   +-- JudgeContextExceeded                      .     .    the prompt is longer than the context
+    |   +-- JudgeContextExceeded                      .     .    prompt or reply do not fit the context
     +-- JudgeReplyUnusable           judge_error      no    .    200, but (asked again once)
     |   +-- ReplyTooLarge                                        more bytes than we read
     |   +-- ReplyNotJson                                         not a JSON object
@@ -110,7 +110,7 @@ class JudgeRequestRefused(JudgeError):
 
 
 class JudgeContextExceeded(JudgeRequestRefused):
-    """The prompt does not fit the model's context: fewer tips a call may, a shorter script would."""
+    """The prompt, or the longest reply allowed, does not fit the model's context: fewer tips may."""
 
 
 class JudgeReplyUnusable(JudgeError):

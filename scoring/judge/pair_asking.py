@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import TYPE_CHECKING
 
 from django.conf import settings
@@ -49,9 +50,17 @@ def ask_pairs(
         by_script[script].append(at)
     labels: list[Label | None] = [None] * len(pairs)
 
+    stop = Event()  # set in the thread that met the error: the others must not wait to be told
+
     def ask(script: str) -> dict[int, Label]:
+        if stop.is_set():
+            return {}
         at = by_script[script]
-        found = _labels(judge, prompt, script, [pairs[number][0] for number in at])
+        try:
+            found = _labels(judge, prompt, script, [pairs[number][0] for number in at])
+        except BaseException:
+            stop.set()
+            raise
         return {at[index]: label for index, label in found.items()}
 
     with ThreadPoolExecutor(settings.JUDGE_CONCURRENCY) as pool:
@@ -61,6 +70,7 @@ def ask_pairs(
                 for number, label in future.result().items():
                     labels[number] = label
         except BaseException:
+            stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return labels

@@ -26,6 +26,7 @@ from scoring.judge.pair_asking import ask_pairs
 from scoring.judge.retries import retry_delay
 from scoring.judge.session import Session, StrongSession
 from scoring.judge.works import works_of
+from scoring.model_size import source_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,7 +101,7 @@ def _with_verdict(one: Labelled) -> Retrieval:
     row = copy.copy(one.row)
     row.llm_label, row.llm_reason = one.ruling.label.value, one.ruling.reason
     row.tip_followed_llm = one.ruling.followed
-    row.llm_source = f"{one.judgement.requested_model[:120]}@{one.judgement.prompt_sha256}"
+    row.llm_source = source_name(one.judgement.requested_model, one.judgement.prompt_sha256)
     return row
 
 

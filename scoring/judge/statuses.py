@@ -66,6 +66,15 @@ CONTEXT_NAMES: Final = frozenset(
 )
 """Values of ``param``, ``type`` or ``code``: vLLM, OpenAI and llama.cpp name it in these."""
 
+ROOM: Final = StatusRow(
+    JudgeContextExceeded,
+    "lower JUDGE_MAX_TOKENS, raise the server's context length or ask about fewer tips a call",
+)
+LIMIT_NAMES: Final = frozenset({"max_tokens", "max_completion_tokens"})
+"""Values of ``param``: our limit is over the context, or the prompt leaves no room for any reply."""
+FIELD_REFUSED: Final = frozenset({"unsupported_parameter", "unknown_parameter"})
+"""Values of ``code`` beside which ``param`` names a field that the server does not take at all."""
+
 QUOTA: Final = StatusRow(JudgeQuotaExhausted, "the account at the judge server has run out")
 QUOTA_STATUSES: Final = frozenset({400, 403, 429})
 QUOTA_PHRASES: Final = (
@@ -94,9 +103,15 @@ def row_of(status: int, *, body: str = "", sent: str = "") -> StatusRow:
         return QUOTA
     if status == 400 and not CONTEXT_NAMES.isdisjoint(said.values()):
         return CONTEXT
+    if status == 400 and _leaves_no_room(said):
+        return ROOM
     if status < 400:
         return REDIRECT  # not followed: it would carry the key along
     return STATUS_TABLE.get(status, OTHER_5XX if status >= 500 else OTHER_4XX)
+
+
+def _leaves_no_room(said: Mapping[str, str]) -> bool:
+    return said.get("param") in LIMIT_NAMES and said.get("code") not in FIELD_REFUSED
 
 
 def _said(body: str) -> dict[str, str]:

@@ -22,6 +22,7 @@ from memory.reasons import Reason
 from scoring.judge import cache
 from scoring.judge.decoding import storable
 from scoring.judge.verdict import Label, followed_of
+from scoring.model_size import source_name
 from scoring.models import JudgeCall, Judgement, VerdictCache
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Source:
     @property
     def name(self) -> str:
         """``llm_source``: the model as configured, and the prompt."""
-        return f"{self.model[:120]}@{self.prompt.sha256}"
+        return source_name(self.model, self.prompt.sha256)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -259,7 +260,7 @@ def _write_rulings(said: Sequence[Said], source: Source) -> set[int]:
 def _name_of(judgement: Judgement | None) -> str:
     if judgement is None:
         return ""
-    return f"{judgement.requested_model[:120]}@{judgement.prompt_sha256}"
+    return source_name(judgement.requested_model, judgement.prompt_sha256)
 
 
 def keep(said: Sequence[Said], source: Source) -> None:

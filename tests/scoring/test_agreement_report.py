@@ -139,3 +139,10 @@ def test_an_empty_database_is_no_failure() -> None:
 def test_what_makes_no_sense_is_named(args: tuple[str, ...]) -> None:
     with pytest.raises(CommandError, match=args[1]):
         report(*args)
+
+
+def test_a_judge_without_a_calibration_is_named_with_its_rows() -> None:
+    rows(3, llm=True, emb=0.7)
+    [source] = json.loads(report("--json"))["uncalibrated_sources"]
+    assert source["rows"] == 3
+    assert f"uncalibrated judges: {source['source']} 3 rows" in " ".join(report().split())

@@ -11,7 +11,6 @@ from django.core.management import CommandError, call_command
 from django.db import IntegrityError, transaction
 
 from memory.models import Retrieval
-from scoring import calibrated
 from scoring.calibrated import MIN_DECIDED, is_calibrated, source_is_calibrated, store
 from scoring.calibrating import Judge, calibrate, gather_pairs
 from scoring.calibration import Scored, measure
@@ -22,17 +21,10 @@ from scoring.models import Calibration
 from tests.factories import make_attempt, make_retrieval
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from scoring.labelled_pairs import LabelledPair
-
-
-@pytest.fixture(autouse=True)
-def _nothing_remembered() -> Iterator[None]:
-    calibrated.forget()
-    yield
-    calibrated.forget()
 
 
 @pytest.fixture
@@ -249,7 +241,6 @@ def test_few_answers_or_a_small_model_do_not_count_as_calibrated() -> None:
         assert (row.n, row.decided) == (n + 5, n)
         assert is_calibrated("judge-7b", "abc") is (n == MIN_DECIDED)
     Calibration.objects.update(model="judge-0.5b")
-    calibrated.forget()
     assert not is_calibrated("judge-0.5b", "abc")
 
 

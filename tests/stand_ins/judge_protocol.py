@@ -20,9 +20,21 @@ from typing import Any
 
 import jsonschema
 
+from tests.stand_ins.judge_fields import (
+    Refusal,
+    bad_body,
+    bad_request,
+    check_ranges,
+    check_types,
+    checked_limit,
+    error,
+)
+
 CREATED = 1_790_000_000
 FINGERPRINT = "stand-in-1"
 CHARS_PER_TOKEN = 4
+MAX_TOKEN_CHARS = 64
+"""Longest token; a prompt of more characters than that a token is not even counted."""
 
 KNOWN_FIELDS = frozenset(
     {
@@ -39,14 +51,6 @@ _BLOCK = re.compile(
     r"\[\[(SCRIPT|TIP(?: \w+)?) (\S+) BEGIN\]\]\n(.*?)\n\[\[\1 \2 END\]\]", re.DOTALL
 )
 _FAULT = re.compile(r"judge-fault=(\w+)")
-
-
-class Refusal(Exception):
-    """The request is answered with ``status`` and ``body``."""
-
-    def __init__(self, status: int, body: dict[str, Any]) -> None:
-        super().__init__(status)
-        self.status, self.body = status, body
 
 
 @dataclass
@@ -83,41 +87,27 @@ class Question:
         return found[1] if found else None
 
 
-def error(status: int, kind: str, message: str, param: str | None = None) -> Refusal:
-    """Build an error in the shape of vLLM."""
-    note = f" (parameter={param})" if param and kind == "BadRequestError" else ""
-    facts = {"message": message + note, "type": kind, "param": param, "code": status}
-    return Refusal(status, {"error": facts})
-
-
-def bad_request(message: str, param: str | None = None) -> Refusal:
-    """Build the error of a request whose fields are well-formed and not acceptable."""
-    return error(400, "BadRequestError", message, param)
-
-
 def read_question(raw: bytes, *, model: str, max_model_len: int) -> Question:
     """Validate a chat request in the order of the real server; raises `Refusal`."""
     fields = _decoded(raw)
-    messages = fields.get("messages")
-    if not isinstance(messages, list):
-        raise error(400, "Bad Request", "1 validation error: Field required", "body.messages")
+    check_types(fields)
+    messages, wanted = fields["messages"], _wanted(fields)
     if unknown := sorted(fields.keys() - KNOWN_FIELDS):
         raise bad_request(f"unknown field {unknown[0]}", unknown[0])
     if fields.get("stream"):
         raise bad_request("the stand-in does not stream", "stream")
-    if fields.get("model", model) != model:
+    if (fields.get("model") or model) != model:
         absent = f"The model `{fields['model']}` does not exist. Valid aliases: {model}."
         raise error(404, "NotFoundError", absent, "model")
+    limit = checked_limit(fields, max_model_len)
     if not messages:
         raise bad_request("Cannot apply chat template to an empty conversation.")
-    limit = _check_numbers(fields, max_model_len)
-    schema, choices = _constraint(fields)
-    prompt_tokens = count_tokens(messages)
-    if cut := fields.get("truncate_prompt_tokens"):
-        prompt_tokens = min(prompt_tokens, cut)
-    if prompt_tokens > max_model_len:
-        raise bad_request("The prompt exceeds the model's context length.", "input_tokens")
-    text = next((str(m["content"]) for m in reversed(messages) if m.get("role") == "user"), "")
+    prompt_tokens = _prompt_tokens(fields, max_model_len)
+    if wanted == {}:
+        raise bad_request("You must use one kind of structured outputs constraint")
+    check_ranges(fields)
+    schema, choices = _constraint(wanted or {})
+    text = next((str(m.get("content")) for m in reversed(messages) if m.get("role") == "user"), "")
     blocks = [(name, inside) for name, _, inside in _BLOCK.findall(text)]
     tips = {name[4:]: inside for name, inside in blocks if name != "SCRIPT"}
     room = max_model_len - prompt_tokens
@@ -133,51 +123,58 @@ def read_question(raw: bytes, *, model: str, max_model_len: int) -> Question:
     )
 
 
+def _prompt_tokens(fields: dict[str, Any], max_model_len: int) -> int:
+    """Count; refuse what is hopelessly long before it is counted, as the real server does."""
+    chars = sum(len(str(message.get("content"))) for message in fields["messages"])
+    cut = fields.get("truncate_prompt_tokens")
+    count = count_tokens(fields["messages"])
+    if cut:
+        return min(count, int(cut))
+    if chars > max_model_len * MAX_TOKEN_CHARS:
+        raise bad_request("The prompt exceeds the model's context length.", "input_text")
+    if count > max_model_len:
+        raise bad_request("The prompt exceeds the model's context length.", "input_tokens")
+    if count == max_model_len:
+        raise bad_request("max_tokens must be at least 1, got 0.", "max_tokens")
+    return count
+
+
 def _decoded(raw: bytes) -> dict[str, Any]:
+    if not raw:
+        raise bad_body("Field required", "body")
     try:
         found = json.loads(raw)
     except json.JSONDecodeError as exc:
-        where = f"body.{exc.pos}"
-        raise error(400, "Bad Request", "1 validation error: JSON decode error", where) from None
+        raise bad_body("JSON decode error", f"body.{exc.pos}") from None
     except UnicodeDecodeError:
-        raise error(400, "Bad Request", "1 validation error: not UTF-8", "body") from None
+        raise Refusal(400, {"detail": "There was an error parsing the body"}) from None
     if not isinstance(found, dict):
-        raise error(400, "Bad Request", "1 validation error: not an object", "body")
+        raise bad_body("not an object", "body")
     return found
 
 
-def _check_numbers(fields: dict[str, Any], max_model_len: int) -> int | None:
-    if fields.get("temperature", 1) < 0:
-        raise bad_request("temperature must be non-negative", "temperature")
-    limit: int | None = fields.get("max_completion_tokens", fields.get("max_tokens"))
-    if limit is not None and limit < 1:
-        raise bad_request(f"max_tokens must be at least 1, got {limit}.", "max_tokens")
-    if limit is not None and limit > max_model_len:
-        raise bad_request("max_tokens cannot be greater than max_model_len.", "max_tokens")
-    if fields.get("top_logprobs") and not fields.get("logprobs"):
-        raise bad_request("logprobs must be set to true.", "top_logprobs")
-    if fields.get("top_logprobs", 0) > 20:
-        raise bad_request("Requested sample logprobs is greater than max allowed: 20", "logprobs")
-    return limit
-
-
-def _constraint(fields: dict[str, Any]) -> tuple[dict[str, Any] | None, list[str]]:
-    """Return the schema or the list of texts that the answer must obey."""
+def _wanted(fields: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the one constraint by its kind, {} where one is announced and absent, None where none is."""
     wanted = dict(fields.get("structured_outputs") or {})
     form = fields.get("response_format") or {}
     if form.get("type") == "json_schema":
-        if "json_schema" not in form:
-            raise bad_request("the 'json_schema' field must be provided.", "response_format")
         wanted["json"] = form["json_schema"].get("schema")
-    kinds = [kind for kind in KINDS if wanted.get(kind) is not None]
-    if len(kinds) > 1:
+    elif fields.get("structured_outputs") is None:
+        return None
+    found = {kind: wanted[kind] for kind in sorted(KINDS) if wanted.get(kind) is not None}
+    if len(found) > 1:
         raise bad_request("You can only use one kind of structured outputs constraint")
+    return found
+
+
+def _constraint(wanted: dict[str, Any]) -> tuple[dict[str, Any] | None, list[str]]:
+    """Return the schema or the list of texts that the answer must obey."""
     if wanted.get("choice") == []:
         raise bad_request("Choice '[]' cannot be an empty list")
-    if "json" in kinds:
+    if "json" in wanted:
         _check_schema(wanted["json"])
         return wanted["json"], []
-    if "regex" in kinds:  # alternatives only: what a judge would ask for
+    if "regex" in wanted:  # alternatives only: what a judge would ask for
         return None, str(wanted["regex"]).strip("()").split("|")
     return None, list(wanted.get("choice") or [])
 
@@ -202,7 +199,7 @@ def completion(
 ) -> dict[str, Any]:
     """Build the body of a 200, with the null extras that the real server sends."""
     number = question.fields.get("n") or 1
-    used = len(content) // CHARS_PER_TOKEN + 1
+    used = max(1, -(-len(content) // CHARS_PER_TOKEN))  # a cut reply has max_tokens, not one more
     usage = {
         "prompt_tokens": question.prompt_tokens,
         "total_tokens": question.prompt_tokens + used * number,

@@ -142,6 +142,7 @@ def test_misleading_tips_stand_apart_from_lucky_neighbours() -> None:
         "attempt": 1,
         "outcome_value": -0.2,
         "source": "llm",
+        "uncalibrated": True,
     }
     assert second["evidence"][0]["source"] == "emb"
     assert found["lucky_neighbours"][1]["evidence"][0]["source"] == "trace"

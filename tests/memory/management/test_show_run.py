@@ -88,6 +88,20 @@ def test_the_text_says_each_signal_in_words_and_who_decided() -> None:
     assert "  no tip was retrieved" in lines
 
 
+def test_the_text_says_the_label_of_the_judge_and_not_only_its_yes_or_no() -> None:
+    labels = {
+        "followed": True, "contradicted": False, "not_followed": False, "not_applicable": None,
+        "unclear": None,
+    }  # fmt: skip
+    attempt = make_attempt(run=make_run(external_id="run-x"), outcome=0.0)
+    for rank, (label, followed) in enumerate(labels.items(), start=1):
+        tip = make_tip(external_id=f"t{rank}")
+        make_retrieval(attempt=attempt, tip=tip, rank=rank, llm=followed, llm_label=label, emb=0.9)
+    text = show_run("run-x")
+    rows = [line.split("followed 0.90")[0].split() for line in text.splitlines() if " t" in line]
+    assert [row[2:] for row in rows if row[0].isdigit()] == [label.split("_") for label in labels]
+
+
 def test_hostile_text_cannot_steer_the_terminal() -> None:
     hostile = "t\x1b]0;owned\x07\u202e[red]"
     run = make_run(external_id="run-x", model="m\x1b[2J")

@@ -16,10 +16,12 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from scoring.calibrated import MIN_DECIDED
 from scoring.judge.accounting import totals
 from scoring.judge.accounting_text import lines
-from scoring.models import JudgeCall
-from tests.factories import make_run
+from scoring.models import JudgeCall, Judgement
+from tests.calibrations import make_calibration
+from tests.factories import make_attempt, make_retrieval, make_run
 from tests.scoring.judge.bench_rows import (
     FOLLOWED,
     IGNORED,
@@ -151,7 +153,50 @@ def test_the_number_of_questions_does_not_grow_with_the_calls() -> None:
     for size in (1, 20):
         for number in range(size):
             make_call(run, requested_model=f"judge-{number}")
+            make_judgement(f"judge-{number}", "p1")
         with CaptureQueriesContext(connection) as queries:
-            totals(run_id=run.pk).as_dict()
+            totals(skill="stig").as_dict()
         counts.append(len(queries))
     assert counts[0] == counts[1]
+
+
+def make_judgement(model: str, prompt_sha256: str, **fields: Any) -> Judgement:
+    values: dict[str, Any] = {"label": "followed", "followed": True}
+    return Judgement.objects.create(
+        retrieval=make_retrieval(),
+        requested_model=model,
+        prompt_sha256=prompt_sha256,
+        **(values | fields),
+    )
+
+
+def test_the_report_marks_each_judge_without_a_calibration() -> None:
+    make_calibration("judge-7b", "p1")
+    make_calibration("judge-8b", "p1", decided=MIN_DECIDED - 1)
+    for model, prompt in (("judge-7b", "p1"), ("judge-7b", "p2"), ("judge-8b", "p1")):
+        make_judgement(model, prompt)
+    make_judgement("judge-7b", "p2", label="unclear", followed=None, reason="unclear")
+    make_judgement("judge-7b", "p2", label="", followed=None, reason="judge_error")
+    sources = json.loads(printed("judge_report", "--json"))["sources"]
+    assert [(one["source"], one["verdicts"], one["calibrated"]) for one in sources] == [
+        ("judge-7b@p1", 1, True),
+        ("judge-7b@p2", 2, False),
+        ("judge-8b@p1", 1, False),
+    ]
+    shown = printed("judge_report").splitlines()
+    assert shown[-3:] == [
+        "verdicts of judge-7b@p1: 1",
+        "verdicts of judge-7b@p2: 2; uncalibrated",
+        "verdicts of judge-8b@p1: 1; uncalibrated",
+    ]
+
+
+def test_a_run_names_its_uncalibrated_judges_with_their_rows() -> None:
+    make_calibration("judge-7b", "p1")
+    attempt = make_attempt(run=make_run(external_id="run-x"))
+    for source in ("judge-7b@p1", "new\x1b[2J@p1", "new\x1b[2J@p1"):
+        make_retrieval(attempt=attempt, llm=True, llm_source=source)
+    section = json.loads(printed("show_run", "run-x", "--json"))["sections"]["judge"]
+    assert section["uncalibrated"] == ["new\x1b[2J@p1"]
+    marked = [line for line in printed("show_run", "run-x").splitlines() if "uncalibrated" in line]
+    assert marked == ["uncalibrated: new\\x1b[2J@p1 (2 rows)"]

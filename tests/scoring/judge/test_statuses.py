@@ -121,6 +121,22 @@ def test_a_prompt_that_is_too_long_is_known_by_fields_and_not_by_wording(body: A
     assert "context" in row.mend
 
 
+@pytest.mark.parametrize("param", ["max_tokens", "max_completion_tokens"])
+def test_a_limit_that_does_not_fit_is_told_from_a_field_that_is_not_taken(param: str) -> None:
+    """vLLM names a prompt that fills the whole context by this field, too: 0 tokens are left."""
+
+    def row(code: object) -> Any:
+        return row_of(
+            400, body=json.dumps({"error": {"message": "x", "param": param, "code": code}})
+        )
+
+    for code in (400, None, "invalid_value"):
+        assert row(code).error is e.JudgeContextExceeded
+        assert "JUDGE_MAX_TOKENS" in row(code).mend
+    for code in ("unsupported_parameter", "unknown_parameter"):
+        assert row(code).error is e.JudgeRequestRefused
+
+
 @pytest.mark.parametrize(
     "wording",
     [
