@@ -207,7 +207,7 @@ def judge_is_whole(**_kwargs: Any) -> Iterable[CheckMessage]:
                 f"{name} has more than {NAME_AT_MOST} characters: rows keep no more of it, "
                 "and two judges whose names begin alike would be taken for one.",
                 hint="Have the server serve the model under a shorter name (--served-model-name).",
-                id="contextgraph.E016",
+                id="contextgraph.E017",
             )
     if settings.JUDGE_HIGH_STAKES_MODEL and not settings.JUDGE_HIGH_STAKES_BASE_URL:
         yield Warning(

@@ -29,7 +29,7 @@ CASES: dict[str, dict[str, Any]] = {
     "contextgraph.E011": {"JUDGE_BASE_URL": "ftp://judge", "JUDGE_MODEL": "m"},
     "contextgraph.E012": {"SIGNALS": ["trace", "vibes"]},
     "contextgraph.E015": {"JUDGE_MODE": "per_moon"},
-    "contextgraph.E016": {"JUDGE_HIGH_STAKES_MODEL": "m" * 121},
+    "contextgraph.E017": {"JUDGE_HIGH_STAKES_MODEL": "m" * 121},
     "contextgraph.W002": {"JUDGE_HIGH_STAKES_MODEL": "m"},
     "contextgraph.W001": {"JUDGE_BASE_URL": "http://127.0.0.1:1/v1"},
 }
