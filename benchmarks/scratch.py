@@ -119,10 +119,10 @@ def disk(place: Path) -> dict[str, int]:
 # --- Times ----------------------------------------------------------------------------------------
 
 
-def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+def timed(work: Callable[..., Any], *args: Any, **named: Any) -> tuple[float, Any]:
     """Seconds that *work* took, and what it returned."""
     began = time.perf_counter()
-    found = work()
+    found = work(*args, **named)
     return time.perf_counter() - began, found
 
 
@@ -160,11 +160,38 @@ class Yardstick:
 
     def measure(self) -> None:
         """Once."""
-        self.seconds.append(timed(lambda: self._run("INSERT INTO bench_yardstick VALUES (1)"))[0])
+        self.seconds.append(timed(self._run, "INSERT INTO bench_yardstick VALUES (1)")[0])
 
     def _run(self, statement: str) -> None:
         with self._connection.cursor() as cursor:
             cursor.execute(statement)
+
+
+class Processor:
+    """Processor time of this process and of its database session: what is left when others wait less.
+
+    On a machine that is busy with other things it says more than the clock. Of servers elsewhere only
+    this process's part is known.
+    """
+
+    def __init__(self) -> None:
+        import psutil
+        from django.db import connection
+
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_backend_pid()")
+            (pid,) = cursor.fetchone()
+        self._python, self._session = psutil.Process(), psutil.Process(pid)
+        self._start = self._seconds()
+
+    def used(self) -> tuple[float, float]:
+        """Seconds since the last call or the beginning: (python, database)."""
+        before, self._start = self._start, self._seconds()
+        return self._start[0] - before[0], self._start[1] - before[1]
+
+    def _seconds(self) -> tuple[float, float]:
+        times = (self._python.cpu_times(), self._session.cpu_times())
+        return times[0].user + times[0].system, times[1].user + times[1].system
 
 
 # --- Statements -----------------------------------------------------------------------------------

@@ -229,6 +229,8 @@ def _store(
         _lock_skills({survey.header.skill for survey in surveys})
         if all(_is_stored(survey) for survey in surveys):
             return [_unchanged(_current(survey.header)) for survey in surveys]
+        if revise:
+            _lock_replaced(surveys)
         results = list(_write_runs(surveys, records(), log=log, revise=revise))
         for result in results:
             logger.info(
@@ -267,6 +269,14 @@ def _lock_skills(skills: set[str]) -> None:
     with connection.cursor() as cursor:
         for skill in sorted(skills):
             cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [LOCK_CLASS, skill])
+
+
+def _lock_replaced(surveys: list[RunSurvey]) -> None:
+    """The runs that are to step back, before any tip: a dream pass holds its run when it retires tips."""
+    found = (_current(survey.header) for survey in surveys)
+    keys = [run.pk for run in found if run is not None]
+    locked = Run.objects.filter(pk__in=keys).order_by("pk").select_for_update(no_key=True)
+    list(locked.values_list("pk"))
 
 
 def _current(header: RunHeader) -> Run | None:

@@ -1,8 +1,8 @@
 """What a re-grading changed, counted while it is done: runs, attempts, categories, tips.
 
 Guarantees: plain data with stable keys; the report of a dry run is that of the real one; a run that
-was not graded again is in it with the reason. Means are over all graded attempts of the runs that were
-looked at, before and after, each with its n.
+was not graded again is in it with the reason. Means are over the attempts that were looked at and have
+an outcome, before and after, each with its n: all of a run's, or those that an undo takes back.
 
 Shaped by: grader fixes whose effect was guessed from the next run.
 """

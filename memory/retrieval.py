@@ -247,12 +247,16 @@ class _Ranker:
         known: Sequence[_Place] = (),
     ) -> None:
         """Give places to the best until there are *wanted*; who repeats another stands behind it."""
+        at_once = wanted
         while len(places) < wanted:
-            part = list(islice(scored, wanted - len(places)))
+            part = list(islice(scored, at_once))
             if not part:
                 return
+            at_once *= 2  # a thousand tips that say the same must not take hundreds of queries
             texts = texts_of([found.tip_id for found in part])
             for found in part:
+                if len(places) == wanted:
+                    return
                 text = texts.get(found.tip_id)
                 if text is None:
                     continue  # its row is gone: only a test's clean-up does that

@@ -57,6 +57,20 @@ def test_a_skill_file_that_does_not_fit_is_refused(tmp_path: Path, settings: Any
     assert "contextgraph.E010" in ours()
 
 
+@pytest.mark.parametrize("part", ["ranking", "eviction"])
+def test_a_skill_file_that_names_no_credit_policy_is_refused(
+    part: str, tmp_path: Path, settings: Any
+) -> None:
+    copytree(settings.PROMPTS_DIR, tmp_path, dirs_exist_ok=True)
+    file = tmp_path / "odd" / "skill.toml"
+    file.parent.mkdir()
+    file.write_text(f'[grading]\nversion = "1"\nkind = "binary"\n[{part}]\npolicy = "luck"\n')
+    settings.PROMPTS_DIR = tmp_path
+    (found,) = [one for one in run_checks() if str(one.id).startswith("contextgraph.")]
+    assert found.id == "contextgraph.E018"
+    assert f"{file}: {part}.policy: unknown credit policy 'luck'" in found.msg
+
+
 def test_another_database_than_postgres_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(connection.settings_dict, "ENGINE", "django.db.backends.sqlite3")
     assert "contextgraph.E013" in ours()

@@ -66,6 +66,13 @@ def test_ids_of_scap_content_lose_what_they_share_whoever_named_them() -> None:
     assert [tip.rule_family for tip in tips] == ["audit", "sv-257777r925318", "audit", "", ""]
 
 
+@pytest.mark.parametrize("rule", ["ÄB_c", "İX_c", "ΑΣ_b", "ẞA_b", "xccdf_a_rule_ÄΣ_b"])
+def test_letters_beyond_ascii_make_the_same_family_here_and_there(rule: str) -> None:
+    tip = make_tip(source_rule_id=rule)
+    tip.refresh_from_db()
+    assert tip.rule_family == rule_tokens(rule)[0]
+
+
 @pytest.fixture
 def many_tips() -> None:
     """8,000 tips of 200 families and 100 categories in three skills; a few hold for environments."""

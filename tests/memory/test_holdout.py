@@ -182,6 +182,14 @@ def test_an_honest_log_passes(tossed: Run) -> None:
 
 
 @pytest.mark.django_db
+@pytest.mark.usefixtures("tossed")
+@pytest.mark.parametrize("key", ["", "nobody"])
+def test_a_run_that_is_none_is_an_error_and_never_all_of_them(key: str) -> None:
+    with pytest.raises(CommandError, match="no run has the external id or primary key"):
+        audit("--run", key)
+
+
+@pytest.mark.django_db
 def test_a_row_that_was_changed_is_named(tossed: Run) -> None:
     row = tossed.retrievals.filter(withheld=False).first()
     assert row is not None
@@ -198,6 +206,8 @@ def test_another_seed_is_recognised_as_one(settings: SettingsWrapper) -> None:
     settings.HOLDOUT_SEED = "another"
     with pytest.raises(CommandError, match="CONTEXTGRAPH_HOLDOUT_SEED is not the seed"):
         audit()
+    found = audit_holdout()
+    assert (found.wrong_coins, len(found.wrong)) == (90, 20)
 
 
 @pytest.mark.django_db

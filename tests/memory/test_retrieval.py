@@ -250,6 +250,18 @@ def test_no_tip_is_missed_behind_many_duplicates() -> None:
     assert len(ranking.tips[0].duplicates) == 39
 
 
+def test_twice_as_many_duplicates_take_a_few_more_queries_and_not_twice_as_many() -> None:
+    counts = []
+    for _ in range(2):
+        for _ in range(200):
+            rule_tip(text="Use update-crypto-policies.")
+        with CaptureQueriesContext(connection) as queries:
+            rank(REQUEST, weights=UPSTREAM)
+        counts.append(len(queries))
+    assert counts[0] < 20
+    assert counts[1] <= counts[0] + 4
+
+
 # --- Duplicates -----------------------------------------------------------------------------------
 
 

@@ -100,6 +100,7 @@ def test_withheld_tips_are_logged_and_never_handed_out(
     assert all(row.tip.text not in got.prompt for row in withheld)
     assert {row.propensity for row in (*withheld, *shown)} == {0.5}
     assert all(holdout.verify(row) for row in (*withheld, *shown))
+    assert store.retrieve(run, RULE, attempt=1) == got
     with pytest.raises(StoreRefused, match=f"tip {withheld[0].tip_id} was not handed out"):
         store.mark_shown(got, shown={withheld[0].tip_id: "peeked"})
     store.save_attempt(run, RULE, number=1, script="true", passed=True)
@@ -118,6 +119,7 @@ def test_tips_of_the_environment_and_canaries_are_marked(
         (retired.pk, True, False), (saved.tip_id, False, True),
     }  # fmt: skip
     assert Retrieval.objects.get(tip=retired).canary
+    assert store.retrieve(run, RULE, attempt=1) == got, "as logged, so handed out"
 
 
 def test_each_retrieve_begins_an_attempt_and_a_number_asks_again(
@@ -136,6 +138,15 @@ def test_each_retrieve_begins_an_attempt_and_a_number_asks_again(
     store.save_attempt(run, RULE, number=2, passed=True)
     with pytest.raises(StoreRefused, match=r"attempt .*fchmod #2 of run stig/n1 is saved"):
         store.retrieve(run, RULE, attempt=2)
+
+
+def test_numbers_end_where_the_column_does(store: MemoryStore, run: RunHandle) -> None:
+    store.save_attempt(run, RULE, number=2**31 - 1, passed=True)
+    for verb in (store.retrieve, store.save_attempt):
+        with pytest.raises(StoreRefused, match="#2147483647: give the next one a smaller number"):
+            verb(run, RULE)
+    with pytest.raises(EnvelopeError, match="which no column can hold"):
+        store.retrieve(run, RULE, attempt=2**31)
 
 
 @pytest.mark.parametrize(

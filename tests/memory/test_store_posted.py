@@ -18,7 +18,6 @@ from contextgraph.ingest import ingest_envelope
 from memory.models import Attempt, Retrieval, Run, Tip
 from memory.store import StoreRefused
 from memory.store_records import digest, records_of
-from memory.store_rows import SENT_MODE
 from tests.memory.ranking_rows import rule_tip, skill_files
 
 if TYPE_CHECKING:
@@ -58,12 +57,7 @@ def columns(row: Any, *without: str) -> dict[str, Any]:
 
 
 def attempts_of(run: Run) -> list[dict[str, Any]]:
-    """Where nothing was sent and the grader found a mode, a recorded row says so in its extra."""
-    rows = [columns(row) for row in Attempt.objects.filter(run=run).order_by("pk")]
-    for row in rows:
-        if row["extra"].get(SENT_MODE) == "":
-            del row["extra"][SENT_MODE]
-    return rows
+    return [columns(row) for row in Attempt.objects.filter(run=run).order_by("pk")]
 
 
 def retrievals_of(run: Run) -> list[dict[str, Any]]:

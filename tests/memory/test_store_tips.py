@@ -161,7 +161,9 @@ def test_hostile_text_is_stored_as_it_is_but_for_what_no_database_holds(
 
 
 TEXT = st.text(
-    st.sampled_from("aAbB.. \t\n\x1c\N{FULLWIDTH FULL STOP}\N{NO-BREAK SPACE}éÉßẞſK²…\0\ud800"),
+    st.sampled_from(
+        "aAbB.. \t\n\x1c\N{FULLWIDTH FULL STOP}\N{NO-BREAK SPACE}éÉßẞſK²…İǰJ\u030csi\u0307\0\ud800"
+    ),
     max_size=8,
 )
 
@@ -169,6 +171,8 @@ TEXT = st.text(
 @hypothesis_settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(one=TEXT, two=TEXT)
 @example(one="ß", two="ss")
+@example(one="é\u200a!", two="É !.")
+@example(one="!?", two="!? ")
 @example(one="a..", two="A \N{HORIZONTAL ELLIPSIS}")
 def test_two_texts_are_one_tip_exactly_when_their_plain_forms_are_equal(
     one: str, two: str, store: MemoryStore, run: RunHandle

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.core.management import CommandError, call_command
 
 from memory.models import Retrieval
-from tests.memory.ranking_rows import RULE, history, rule_tip
+from tests.memory.ranking_rows import RULE, history, rule_tip, skill_files
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.django_db
 
@@ -76,3 +80,21 @@ def test_nothing_is_written_and_nothing_known_is_said() -> None:
 def test_what_makes_no_sense_is_an_error(args: tuple[str, ...], message: str) -> None:
     with pytest.raises(CommandError, match=message):
         rank_tips(*args)
+
+
+@pytest.mark.parametrize(
+    ("ranking", "message"),
+    [
+        ('policy = "luck"', "no credit policy 'luck'"),
+        ("prefix = nan", "ranking.prefix: Input should be a finite number"),
+        ("shrinkage = inf", "ranking.shrinkage: Input should be a finite number"),
+        ("helpfulness = 1e308", "ranking.helpfulness: Input should be less than or equal to 1000"),
+        ("candidates = 3000000000", "ranking.candidates: Input should be less than or equal to"),
+    ],
+)
+def test_a_skill_file_that_makes_no_sense_is_an_error(
+    ranking: str, message: str, tmp_path: Path, settings: Any
+) -> None:
+    settings.PROMPTS_DIR = skill_files(tmp_path, ranking=ranking)
+    with pytest.raises(CommandError, match=message):
+        rank_tips("stig", RULE)
