@@ -145,7 +145,8 @@ def test_credit_stays_within_one_of_zero(fields: dict[str, Any]) -> None:
 
 @given(fields=retrieval_fields(), reviewed=st.booleans())
 def test_a_review_outranks_every_machine_signal(fields: dict[str, Any], *, reviewed: bool) -> None:
-    row = row_of(Retrieval(**fields | {"shown": True, "tip_followed_review": reviewed}))
+    seen = {"shown": True, "withheld": False, "tip_followed_review": reviewed}
+    row = row_of(Retrieval(**fields | seen))
     alone = Row(
         outcome_value=row.outcome_value,
         outcome_confidence=row.outcome_confidence,
