@@ -1,4 +1,5 @@
-"""All benchmarks, one after the other (`make bench`): ingest, embedding, pipeline, judge.
+"""All benchmarks, one after the other (`make bench`): ingest, embedding, pipeline, judge,
+memory (which makes a million rows first).
 
     RUN_LOG=path/to/run.jsonl python benchmarks/run_all.py
 
@@ -19,6 +20,7 @@ SCRIPTS = (
     ("bench_embedding.py", True),
     ("bench_pipeline.py", False),
     ("bench_judge.py", True),
+    ("bench_memory.py", False),
 )
 
 

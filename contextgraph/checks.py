@@ -12,7 +12,7 @@ from django.conf import settings
 from django.core.checks import Error, Tags, Warning, register
 from django.db import connection, connections
 
-from contextgraph.skills import SkillError, load_skill
+from contextgraph.skills import FILE_NAME, SkillError, load_skill
 from memory.credit import POLICIES
 from scoring.judge import service as judge
 from scoring.judge.prompt import PromptError, PromptLibrary
@@ -131,9 +131,21 @@ def files_fit(**_kwargs: Any) -> Iterable[CheckMessage]:
     names = {path.parent.name for path in settings.PROMPTS_DIR.glob("*/skill.toml")} | {"default"}
     for name in sorted(names):
         try:
-            load_skill(settings.PROMPTS_DIR, name)
+            skill = load_skill(settings.PROMPTS_DIR, name)
         except SkillError as error:
             yield Error(str(error), hint="Mend the file.", id="contextgraph.E010")
+            continue
+        for part, policy in (
+            ("ranking", skill.ranking.policy),
+            ("eviction", skill.eviction.policy),
+        ):
+            if policy and policy not in POLICIES:
+                yield Error(
+                    f"{settings.PROMPTS_DIR / name / FILE_NAME}: {part}.policy: unknown credit policy "
+                    f"{policy!r}.",
+                    hint=f"It is one of: {', '.join(sorted(POLICIES))}.",
+                    id="contextgraph.E018",
+                )
 
 
 @register(Tags.compatibility)
@@ -207,7 +219,7 @@ def judge_is_whole(**_kwargs: Any) -> Iterable[CheckMessage]:
                 f"{name} has more than {NAME_AT_MOST} characters: rows keep no more of it, "
                 "and two judges whose names begin alike would be taken for one.",
                 hint="Have the server serve the model under a shorter name (--served-model-name).",
-                id="contextgraph.E016",
+                id="contextgraph.E017",
             )
     if settings.JUDGE_HIGH_STAKES_MODEL and not settings.JUDGE_HIGH_STAKES_BASE_URL:
         yield Warning(

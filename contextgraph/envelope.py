@@ -143,7 +143,7 @@ class TipEntry(Entry):
     environment_tag: Word = ""
     scope: Literal["rule", "environment"] = Field(
         default="rule",
-        description="environment: it holds for every rule in its environment, not for rules like its own.",
+        description="environment: it holds for every rule there, not for rules like its own.",
     )
 
     @field_validator("tip", "source_run_id", "source_rule_id", mode="before")

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Max
+from django.db.models import Max, Q
 from django.utils import timezone
 
 from contextgraph.envelope import EnvelopeError, RunFooter, RunHeader
@@ -229,6 +229,8 @@ def _store(
         _lock_skills({survey.header.skill for survey in surveys})
         if all(_is_stored(survey) for survey in surveys):
             return [_unchanged(_current(survey.header)) for survey in surveys]
+        if revise:
+            _lock_replaced(surveys)
         results = list(_write_runs(surveys, records(), log=log, revise=revise))
         for result in results:
             logger.info(
@@ -238,7 +240,19 @@ def _store(
             )
             if announce is not None and result.status != "unchanged":
                 _after_commit(announce, result.run_id)
+        # last, and once for all: whoever needs this lock too holds no row that is still to be locked
+        evidence.refresh(_replaced_by(results))
     return results
+
+
+def _replaced_by(results: list[IngestResult]) -> list[int]:
+    """The runs that stepped back for a revision: they leave the evidence."""
+    revised = Q()
+    for result in results:
+        if result.status == "revised":
+            revised |= Q(skill=result.skill, external_id=result.external_id)
+    old = Run.objects.filter(revised, superseded_at__isnull=False)
+    return list(old.values_list("pk", flat=True)) if revised else []
 
 
 def _after_commit(announce: Callable[[int], None], run_id: int) -> None:
@@ -255,6 +269,14 @@ def _lock_skills(skills: set[str]) -> None:
     with connection.cursor() as cursor:
         for skill in sorted(skills):
             cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [LOCK_CLASS, skill])
+
+
+def _lock_replaced(surveys: list[RunSurvey]) -> None:
+    """The runs that are to step back, before any tip: a dream pass holds its run when it retires tips."""
+    found = (_current(survey.header) for survey in surveys)
+    keys = [run.pk for run in found if run is not None]
+    locked = Run.objects.filter(pk__in=keys).order_by("pk").select_for_update(no_key=True)
+    list(locked.values_list("pk"))
 
 
 def _current(header: RunHeader) -> Run | None:
@@ -332,7 +354,6 @@ def _open_run(survey: RunSurvey, old: Run | None, *, log: LogFacts, revise: bool
             raise RunConflict(old, survey.digest)
         Run.objects.filter(pk=old.pk).update(superseded_at=timezone.now())
         Retrieval.objects.filter(run=old).update(superseded=True)
-        evidence.refresh([old.pk])
     earlier = Run.objects.filter(skill=header.skill, external_id=header.external_id)
     revision = (earlier.aggregate(last=Max("revision"))["last"] or 0) + 1
     run = run_row(header, survey.footer, digest=survey.digest, revision=revision)

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from memory.querysets import RunQuerySet
+    from scoring.rescoring import Chosen
 
 logger = logging.getLogger(__name__)
 
@@ -89,16 +90,16 @@ def rescore(
     run_id: int,
     signals: tuple[Signal, ...],
     *,
-    only_failed: bool = False,
+    chosen: Chosen = rescoring.EVERY_ROW,
     dry_run: bool = False,
     outbox: Outbox | None = None,
 ) -> int:
-    """DONE -> SCORING: compute *signals* again, for every row that can have them.
+    """DONE -> SCORING: compute *signals* again, for every chosen row that can have them.
 
     Clears what they said, their reasons and their tries; judgements stay, and are appended to.
 
     Args:
-        only_failed: leave the rows that have an answer as they are.
+        chosen: which rows; the others are left as they are.
         dry_run: do it, count, and roll back.
         outbox: of the caller, when it scores many runs again.
 
@@ -107,6 +108,7 @@ def rescore(
 
     Raises:
         RescoreRefused: a signal is not enabled here, or the run is not DONE.
+        PromptError, ValueError: for stale judgements, the skill's prompt or the judge's settings.
     """
     off = ", ".join(signal for signal in signals if not enabled(signal))
     if off:
@@ -116,9 +118,8 @@ def rescore(
         if not _move(run_id, Run.Status.DONE, Run.Status.SCORING):
             msg = f"run {run_id} is not final: wait until it is (reap_runs finishes what is lost)"
             raise RescoreRefused(msg)
-        cleared = sum(
-            rescoring.clear(run_id, signal, only_failed=only_failed) for signal in signals
-        )
+        run = Run.objects.get(pk=run_id)
+        cleared = sum(rescoring.clear(run, signal, chosen) for signal in signals)
         if dry_run or not cleared:
             transaction.set_rollback(True)
         else:
@@ -240,15 +241,25 @@ def recount(run_id: int, *, force: bool = False) -> bool:
         Run.DoesNotExist: there is no such run.
     """
     with transaction.atomic():
-        run = Run.objects.select_for_update().get(pk=run_id)
-        if run.status == Run.Status.FINALIZING:
-            if force or dream.is_begun(run):
-                dream.open_pass(run_id)
-        elif _move(run_id, Run.Status.DONE, Run.Status.FINALIZING):
+        begun = begin_recount(run_id, force=force)
+    return begun and finish(run_id)
+
+
+def begin_recount(run_id: int, *, force: bool = True) -> bool:
+    """The first half of :func:`recount`: the run is FINALIZING, with a pass to be done.
+
+    In the transaction that changed the run's rows, so that whoever changes them and dies has left a run
+    that the reaper finishes. *force* and False as there.
+    """
+    run = Run.objects.select_for_update().get(pk=run_id)
+    if run.status == Run.Status.FINALIZING:
+        if force or dream.is_begun(run):
             dream.open_pass(run_id)
-        else:
-            return False
-    return finish(run_id)
+        return True
+    if not _move(run_id, Run.Status.DONE, Run.Status.FINALIZING):
+        return False
+    dream.open_pass(run_id)
+    return True
 
 
 # --- The reaper -----------------------------------------------------------------------------------

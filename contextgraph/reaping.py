@@ -18,10 +18,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from django.conf import settings
+from django.db import transaction
 from django.db.models import DurationField, Exists, ExpressionWrapper, F, Max, OuterRef, Q
 from django.db.models.functions import Now
 
 from memory.models import Attempt, Retrieval, Run
+from memory.store_runs import seal
 from scoring.models import ScoreBatch
 from scoring.tasks import TASK_OF
 
@@ -68,9 +70,14 @@ def silent_recordings() -> RunQuerySet:
 def close_recording(run_id: int) -> bool:
     """RECORDING -> INGESTED without an end, if the run is still silent. False: it is not."""
     claimed = silent_recordings().filter(pk=run_id)
-    moved = claimed.update(
-        status=Run.Status.INGESTED, ended_at=None, ingested_at=Now(), state_changed_at=Now()
-    )
+    with transaction.atomic():
+        moved = claimed.update(
+            status=Run.Status.INGESTED, ended_at=None, ingested_at=Now(), state_changed_at=Now()
+        )
+        if moved:
+            run = Run.objects.get(pk=run_id)
+            seal(run)
+            run.save(update_fields=["digest", "hazards"])
     return moved == 1
 
 

@@ -34,6 +34,7 @@ from contextgraph.shown_texts import LATE, awaiting, fill, give_up, room_needed,
 from contextgraph.tip_book import sha256_of, storable_json
 from memory.models import Attempt, Retrieval, Run, Tip
 from memory.reasons import Reason
+from memory.store_rows import SENT_MODE
 from scoring.outcomes import Evaluation, Outcome, grade
 
 if TYPE_CHECKING:
@@ -293,7 +294,7 @@ def attempt_row(run: Run, entry: AttemptEntry, outcome: Outcome) -> Attempt:
         evaluator_raw=storable_json(entry.evaluator_raw),
         evaluator_error=entry.evaluator_error,
         passed=entry.passed,
-        failure_mode=_failure_mode(entry.failure_mode, outcome, extra),
+        failure_mode=graded_mode(entry.failure_mode, outcome, extra),
         apply_failed=entry.apply_failed,
         deferred=entry.deferred,
         sender_grade_value=entry.grade_value,
@@ -308,11 +309,12 @@ def attempt_row(run: Run, entry: AttemptEntry, outcome: Outcome) -> Attempt:
     )
 
 
-def _failure_mode(sent: str, outcome: Outcome, extra: dict[str, Any]) -> str:
-    """The graded mode; the sender's own is kept in *extra* where the grader read the raw output."""
+def graded_mode(sent: str, outcome: Outcome, extra: dict[str, Any]) -> str:
+    """The graded mode; *extra* keeps what the sender said, also nothing, where that is another one."""
     graded = outcome.failure_mode if outcome.value is not None else sent
-    if sent and sent != graded:
-        extra["sender_failure_mode"] = sent
+    extra.pop(SENT_MODE, None)  # of a grade that this one replaces
+    if sent != graded:
+        extra[SENT_MODE] = sent
     return graded
 
 
@@ -329,7 +331,7 @@ def apply_correction(attempt: Attempt, entry: OutcomeCorrection, skill: Skill) -
     )
     outcome = grade(evaluation, skill)
     attempt.passed = entry.passed
-    attempt.failure_mode = _failure_mode(entry.failure_mode, outcome, attempt.extra)
+    attempt.failure_mode = graded_mode(entry.failure_mode, outcome, attempt.extra)
     attempt.evaluator_raw = storable_json(raw)
     attempt.evaluator_error = ""
     attempt.sender_grade_value = entry.grade_value

@@ -23,6 +23,8 @@ FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """Skills that may have a folder. The name comes from a sender: it must not leave the prompts' folder."""
 
 Grade = Annotated[float, Field(ge=-1.0, le=1.0)]
+Weight = Annotated[float, Field(ge=-1_000.0, le=1_000.0)]
+"""Far beyond any use, and far from where sums of them overflow in the database."""
 
 
 class SkillError(ValueError):
@@ -30,9 +32,12 @@ class SkillError(ValueError):
 
 
 class Part(BaseModel):
-    """Strict: a misspelt key in a skill file is an error, not a silent default."""
+    """Strict: a misspelt key in a skill file is an error, not a silent default; TOML's nan and inf, too.
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    Nothing can be ordered by a weight that is no number.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Rung(Part):
@@ -122,25 +127,29 @@ class Ranking(Part):
     """
 
     k: int = Field(default=5, ge=1, le=100, description="tips per attempt")
-    prefix: float = 1.0
-    category: float = 0.30
-    helpfulness: float = 0.50
-    source_prior: float = 0.15
-    similarity: float = 0.0
+    prefix: Weight = 1.0
+    category: Weight = 0.30
+    helpfulness: Weight = 0.50
+    source_prior: Weight = 0.15
+    similarity: Weight = 0.0
     same_run: float = Field(default=0.5, ge=0.0, le=1.0)
     policy: str = Field(default="", description="'': the deployment's CREDIT_POLICY")
     unit: Literal["visit", "retrieval"] = Field(
         default="visit", description="visit: a run's attempts at one rule count once"
     )
     shrinkage: float = Field(
-        default=2.0, ge=0.0, description="pseudo-visits of the prior; 0: none, as upstream"
+        default=2.0, ge=0.0, le=1e6, description="pseudo-visits of the prior; 0: none, as upstream"
     )
     back_off: bool = Field(default=True, description="rule, then category, then tip, then skill")
     prior_mean: Grade | None = Field(
         default=None, description="credit of a tip that nothing is known of; none: the skill's mean"
     )
-    text_candidates: int = Field(default=50, ge=0, description="nearest texts; 0: do not look")
-    candidates: int = Field(default=2000, ge=1, description="per way of finding them, at most")
+    text_candidates: int = Field(
+        default=50, ge=0, le=100_000, description="nearest texts; 0: do not look"
+    )
+    candidates: int = Field(
+        default=2000, ge=1, le=100_000, description="per way of finding them, at most"
+    )
     duplicate_similarity: float = Field(
         default=0.97,
         gt=0.0,
@@ -148,7 +157,7 @@ class Ranking(Part):
         description="cosine from which two tips are one advice; 1: off",
     )
     environment_slots: int = Field(
-        default=3, ge=0, description="tips of the whole environment, beside the k"
+        default=3, ge=0, le=100, description="tips of the whole environment, beside the k"
     )
 
 

@@ -130,7 +130,9 @@ class TipBook:
                 changed += 1
         self._insert([self._row(e) for t, e in first.items() if t not in self._known])
         self._load(first)
-        return changed + sum(self._settle(entry) for entry in first.values() if entry.text)
+        # by primary key, as sweeps lock tips
+        told = sorted((e for e in first.values() if e.text), key=lambda e: self._known[e.tip][0])
+        return changed + sum(self._settle(entry) for entry in told)
 
     def keys_of(self, tips: Iterable[str]) -> dict[str, int]:
         """Primary keys, making a row without text for a tip that was never described."""

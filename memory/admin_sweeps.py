@@ -75,8 +75,14 @@ class EvictionSweepAdmin(ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """With the numbers of entries."""
-        rows: QuerySet[Any] = super().get_queryset(request).annotate(
-            caught=_entries(), retired=_entries(retired=True), given_back=_entries(given_back=True)
+        rows: QuerySet[Any] = (
+            super()
+            .get_queryset(request)
+            .annotate(
+                caught=_entries(),
+                retired=_entries(retired=True),
+                given_back=_entries(given_back=True),
+            )
         )
         return rows
 

@@ -56,6 +56,7 @@ class Row:
     outcome_value: float | None = None
     outcome_confidence: float | None = None
     shown: bool = True
+    withheld: bool = False
     tip_followed_review: bool | None = None
     tip_followed_llm: bool | None = None
     tip_followed_trace_verdict: str = ""
@@ -233,7 +234,7 @@ def credit(row: Row, policy: Policy) -> float | None:
     """The credit of one row in [-1, 1], or None when the policy leaves it out of the denominator."""
     if row.outcome_value is None or row.outcome_confidence is None:
         return None
-    if not row.shown and not policy.counts_unshown:
+    if row.withheld or not (row.shown or policy.counts_unshown):
         return None
     answer, _ = following(row, policy.chain)
     weight = {True: policy.followed, False: policy.ignored, None: policy.unknown}[answer]
@@ -294,7 +295,8 @@ def credit_sql(policy: Policy) -> Combinable:
         )
     product = value * _whole_sql("outcome_confidence") * weight
     if policy.counts_unshown:
-        return product
+        # a tip that the coin held back was in no prompt: there was no such row before there were coins
+        return Case(When(withheld=False, then=product), default=None, output_field=FloatField())
     return Case(When(shown=True, then=product), default=None, output_field=FloatField())
 
 

@@ -48,9 +48,23 @@ def changes(kept: DreamPass, *, run: Run, evict: DreamStage) -> dict[str, Any]:
         "version": REPORT_VERSION,
         "since_last_pass": _since(last, kept),
         "since_last_run": _since(_pass_of_the_run_before(run), kept),
+        **sweep_told(evict),
+    }
+
+
+def sweep_told(evict: DreamStage) -> dict[str, Any]:
+    """The part of a report that tells of the evict stage."""
+    return {
         "sweep": dict(evict.detail) if evict.state == DreamStage.State.DONE else None,
         "sweep_error": evict.error,
     }
+
+
+def misses_sweep(report: dict[str, Any], evict: DreamStage) -> bool:
+    """Whether *report* is older than the run's sweep: the stage had failed, or caught none."""
+    if evict.state != DreamStage.State.DONE or (report["sweep"] or {}).get("sweep") is not None:
+        return False
+    return bool(report["sweep_error"]) or evict.detail.get("sweep") is not None
 
 
 def _pass_of_the_run_before(run: Run) -> DreamPass | None:

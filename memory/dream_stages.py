@@ -53,11 +53,19 @@ def evict(run: Run) -> dict[str, Any]:
 
 
 def report(run: Run) -> dict[str, Any]:
-    """Say once, on the pass it belongs to, what it changed. A pass that has its report keeps it."""
+    """Say once, on the pass it belongs to, what it changed.
+
+    A pass that has its report keeps it; a sweep that only a later pass could make is added to it.
+    """
     last = DreamPass.objects.filter(run=run).order_by("-number").first()
-    if last is None or last.report:
+    if last is None:
         return {"written": False}
     swept = DreamStage.objects.get(run=run, stage=DreamStage.Stage.EVICT)
-    last.report = dream_report.changes(last, run=run, evict=swept)
+    if not last.report:
+        last.report = dream_report.changes(last, run=run, evict=swept)
+    elif dream_report.misses_sweep(last.report, swept):
+        last.report |= dream_report.sweep_told(swept)
+    else:
+        return {"written": False}
     last.save(update_fields=["report"])
     return {"written": True, "pass": last.number}

@@ -1,11 +1,12 @@
 """Eviction sweeps: what the gate catches is written down, then retired, then perhaps given back.
 
 Guarantees: a preview changes no tip; a sweep is applied once and undone once, by whoever claims its row
-first; applying retires the entries that were not over the cap and are still active and unprotected at
-that moment, and notes why it left the others; undoing gives back exactly the tips that are still
-retired by this sweep, so that what a person or another sweep has retired since stays retired. Each call
-is one transaction: a reader sees all of its tips retired or none. Does not look at the evidence again
-between preview and apply: what was approved is what happens.
+first; applying retires the entries that were not over the cap, are still active and unprotected at that
+moment, and were not brought back by a person since the preview, and notes why it left the others;
+undoing gives back exactly the tips that are still retired by this sweep, so that what a person or
+another sweep has retired since stays retired. Each call is one transaction: a reader sees all of its
+tips retired or none. Does not look at the evidence again between preview and apply: what was approved is
+what happens.
 
 An automatic sweep (of a dream pass) is made once for a run, so that a forced pass retires nothing more,
 and leaves alone a tip that came back until it has been tested again. A sweep that a person asks for
@@ -26,11 +27,13 @@ from django.utils import timezone
 from contextgraph.skills import Eviction, load_skill
 from memory.audit.scope import Scope
 from memory.eviction_gate import Flip, Flips, evictable, gate_as_dict, gate_of, judge
-from memory.models import EvictionSweep, SweepEntry, Tip
+from memory.models import EvictionSweep, SweepEntry, Tip, TipChange
 from memory.retirement import BATCH, checked_author, reactivate_all, retire_all
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from django.db.models import QuerySet
 
     from memory.eviction_gate import Verdict
     from memory.models import Run
@@ -39,6 +42,8 @@ State = EvictionSweep.State
 
 LEFT: Final = "left"
 """Key in ``SweepEntry.figures``: why an applied sweep, or its undoing, did not touch the tip."""
+
+RETURNED: Final = "brought back since the preview"
 
 
 class SweepError(Exception):
@@ -130,17 +135,19 @@ def apply(sweep_id: int, *, by: str, now: datetime | None = None) -> Change:
     with transaction.atomic():
         sweep = _claimed(sweep_id, State.PREVIEWED, State.APPLIED, applied_at=now, applied_by=by)
         entries = list(sweep.entries.filter(over_cap=False))
-        gate = _stored_gate(sweep)
+        gate, returns = _stored_gate(sweep), _returns_by_people(sweep)
         retired = retire_all(
             {entry.tip_id: _reason(entry, sweep) for entry in entries},
             by=by,
             at=now,
             sweep=sweep,
-            among=lambda tips: evictable(tips, gate),
+            among=lambda tips: evictable(tips, gate).exclude(pk__in=returns),
         )
         sweep.entries.filter(tip__in=retired).update(retired=True)
-        spared = [entry for entry in entries if entry.tip_id not in set(retired)]
-        left = _note_left(spared, active="protected")
+        done, returned = set(retired), set(returns)
+        left = _note_left([e for e in entries if e.tip_id in returned - done], active=RETURNED)
+        others = [entry for entry in entries if entry.tip_id not in done | returned]
+        left |= _note_left(others, active="protected")
     return Change(sweep=sweep, tips=tuple(retired), left=left)
 
 
@@ -264,6 +271,17 @@ def _claimed(sweep_id: int, old: State, new: State, **fields: Any) -> EvictionSw
         )
         raise SweepStateError(msg)
     return sweep
+
+
+def _returns_by_people(sweep: EvictionSweep) -> QuerySet[TipChange, int]:
+    """Tips of *sweep* that a person brought back after its preview: who approved it had not seen that."""
+    returns = TipChange.objects.filter(
+        tip__sweep_entries__sweep=sweep,
+        action=TipChange.Action.REACTIVATE,
+        sweep=None,
+        at__gt=sweep.created_at,
+    )
+    return returns.order_by().values_list("tip_id", flat=True)
 
 
 def _stored_gate(sweep: EvictionSweep) -> Eviction:

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from memory.querysets import TipQuerySet
+    from memory.shrinkage import ShrunkMean
 
 Cause = SweepEntry.Cause
 
@@ -205,15 +206,8 @@ def held_against(gate: Eviction, row: dict[str, Any]) -> Caught | None:
     ``row``: columns of TipEvidence and ``tip_id``; at least one visit.
     """
     visits, total = row["visits"], float(row["visit_total"])
-    if total / visits >= gate.threshold:  # asked of the plain mean: the prior cannot change it
-        return None
-    worth = shrunk(
-        Sums(visits, total, float(row["visit_squares"])),
-        prior_mean=gate.threshold,
-        strength=PRIOR_VISITS,
-        prior_sd=PRIOR_SD,
-    )
-    if gate.interval_below and worth.high >= gate.threshold:
+    worth = worth_below(gate, Sums(visits, total, float(row["visit_squares"])))
+    if worth is None:
         return None
     credit_n = row["credit_n"]
     return Caught(
@@ -230,6 +224,14 @@ def held_against(gate: Eviction, row: dict[str, Any]) -> Caught | None:
             "visit_mean": rounded(total / visits),
         },
     )
+
+
+def worth_below(gate: Eviction, visits: Sums) -> ShrunkMean | None:
+    """The shrunk credit of a tip that lies below *gate*; None: it does not. Evidence is not asked."""
+    if visits.total / visits.n >= gate.threshold:  # of the plain mean: the prior cannot change it
+        return None
+    worth = shrunk(visits, prior_mean=gate.threshold, strength=PRIOR_VISITS, prior_sd=PRIOR_SD)
+    return None if gate.interval_below and worth.high >= gate.threshold else worth
 
 
 def cause_of(counts: dict[str, Any]) -> str:

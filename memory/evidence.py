@@ -25,7 +25,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 
 from memory.evidence_sql import (
     RUN_KEY,
@@ -59,6 +59,10 @@ SHOWN_AT_MOST: Final = 20
 """Differences that a check names for each table of a skill."""
 
 
+class EvidenceDrifted(IntegrityError):
+    """Sums are not what their rows add up to; says which runs' tips they are of, and what mends it."""
+
+
 # --- Writing --------------------------------------------------------------------------------------
 
 
@@ -72,12 +76,20 @@ def refresh(run_ids: Collection[int]) -> int:
 
     Raises:
         TransactionManagementError: the caller has no transaction open.
-        IntegrityError: sums would fall below zero: they have drifted, ``recount`` mends them.
+        EvidenceDrifted: sums would fall below zero.
     """
     if not run_ids:
         return 0
     _lock_skills_of(run_ids)
-    return _count(refresh_statement(run_ids))
+    try:
+        return _count(refresh_statement(run_ids))
+    except IntegrityError as error:
+        runs = ", ".join(map(str, sorted(run_ids)))
+        msg = (
+            f"the sums of tips that runs with primary key {runs} used are not those of their rows, and "
+            f"would fall below zero (manage.py recount makes them anew): {error}"
+        )
+        raise EvidenceDrifted(msg) from error
 
 
 def is_in_evidence(run_id: int) -> bool:
@@ -205,8 +217,9 @@ class Recounted:
 
 
 def recount(*, skill: str | None = None, progress: Progress | None = None) -> Recounted:
-    """Make the evidence of final and superseded runs anew from rows, then that of tips from theirs.
+    """Make the sums of tips anew from those of runs, then final and superseded runs from their rows.
 
+    Tips first: a run's change is a shift of its tips' sums, and drifted ones may not bear it.
     Safe while the pipeline works: a few runs at a time are kept from being opened, and an open run is
     left as it is. Stopped in the middle it leaves nothing wrong; what it had not reached stays as it was.
     Inside a transaction of the caller all its locks are held until that ends.
@@ -218,14 +231,14 @@ def recount(*, skill: str | None = None, progress: Progress | None = None) -> Re
     runs = run_rows = tip_rows = 0
     total = _countable(skill).count()
     for one in _skills(skill):
+        with transaction.atomic():
+            _lock_skill(one)
+            tip_rows += _count(rebuild_statement(one))
         for ids in _batches(one):
             run_rows += _recount_runs(ids)
             runs += len(ids)
             if progress is not None:
                 progress(runs, max(runs, total))
-        with transaction.atomic():
-            _lock_skill(one)
-            tip_rows += _count(rebuild_statement(one))
     return Recounted(runs=runs, run_rows=run_rows, tip_rows=tip_rows)
 
 

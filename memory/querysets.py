@@ -53,7 +53,7 @@ class RunQuerySet(models.QuerySet["Run"]):
             UnknownRun: there is none.
             AmbiguousRun: several skills use the external id and *skill* was not given.
         """
-        candidates = self.filter(skill=skill) if skill else self
+        candidates = self if skill is None else self.filter(skill=skill)
         if not can_be_stored(f"{key}{skill}"):
             candidates = self.none()
         found = list(candidates.current().filter(external_id=key)[:2])
@@ -63,7 +63,7 @@ class RunQuerySet(models.QuerySet["Run"]):
         if not found and key.isascii() and key.isdigit() and len(key) < 19:
             found = list(candidates.filter(pk=int(key)))
         if not found:
-            where = f" of skill {skill!r}" if skill else ""
+            where = "" if skill is None else f" of skill {skill!r}"
             msg = f"no run{where} has the external id or primary key {key!r}"
             raise UnknownRun(msg)
         return found[0]

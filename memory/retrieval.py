@@ -42,7 +42,7 @@ from memory.ranking_parts import (
     Ranking,
     RankRequest,
 )
-from memory.shortlist import ENVIRONMENT, RETIRED, RULE, Terms, shortlists
+from memory.shortlist import ENVIRONMENT, RETIRED, RULE, Shortlist, Terms, shortlists
 from memory.text_leg import TextLeg
 from memory.tip_texts import TipText, texts_of
 
@@ -150,16 +150,44 @@ class _Ranker:
         self._legs = legs
         self._composer = Composer(request.rule_id, weights)
         self._figures: dict[int, evidence.TipFigures] = {}
+        self._skill_sums = evidence.skill_sums(request.skill, policy.name, unit=weights.unit)
+        self._skill_mean = self._of_the_skill()
         self._terms = Terms(
             request=request,
             weights=weights,
             policy=policy.name,
-            skill_sums=evidence.skill_sums(request.skill, policy.name, unit=weights.unit),
+            prior=self._skill_mean.mean,
             near=near,
         )
+        self._lists: dict[int, Shortlist] = {}
         self._wanted = self.k + weights.environment_slots + AT_LEAST
-        self._lists = shortlists(legs, self._terms, wanted=self._wanted)
+        self._look()
         self.looked_at = sum(found.size for found in self._lists.values())
+
+    def _of_the_skill(self) -> shrinkage.ShrunkMean:
+        """The prior of every tip alike: one without the tip's own part would put the tips that pull
+        the mean down above those that pull it up, as long as there are few."""
+        weights = self._weights
+        if weights.prior_mean is not None:
+            return shrinkage.shrunk(evidence.NOTHING, prior_mean=weights.prior_mean, strength=1.0)
+        return shrinkage.shrunk(
+            self._skill_sums, prior_mean=shrinkage.NOTHING_KNOWN, strength=weights.shrinkage
+        )
+
+    def _look(self) -> None:
+        """The first choice, and the sums of all whom it names, in one query each."""
+        self._lists = shortlists(self._legs, self._terms, wanted=self._wanted)
+        named = {one.tip_id for found in self._lists.values() for one in found.candidates}
+        unread = named - self._figures.keys()
+        if unread:
+            self._figures |= evidence.figures_for(
+                self._request.skill,
+                self._policy.name,
+                rule_id=self._request.rule_id,
+                category=self._request.category,
+                tip_ids=sorted(unread),
+                unit=self._weights.unit,
+            )
 
     def ranked(self) -> list[_Place]:
         """The k, then the canary, then those of the environment."""
@@ -192,34 +220,21 @@ class _Ranker:
                     yield scored
             if len(known.candidates) == known.size or not enough(known.below):
                 return
-            self._widen()
-
-    def _widen(self) -> None:
-        self._wanted *= 4
-        self._lists = shortlists(self._legs, self._terms, wanted=self._wanted)
+            self._wanted *= 4
+            self._look()
 
     def _score(self, candidates: Sequence[Candidate]) -> Iterator[_Scored]:
         """Exactly, from the sums as ``memory.evidence`` gives them."""
-        request, weights, terms = self._request, self._weights, self._terms
-        unread = [one.tip_id for one in candidates if one.tip_id not in self._figures]
-        if unread:
-            self._figures |= evidence.figures_for(
-                request.skill,
-                self._policy.name,
-                rule_id=request.rule_id,
-                category=request.category,
-                tip_ids=unread,
-                unit=weights.unit,
-            )
+        weights = self._weights
         for candidate in candidates:
             expected = shrinkage.backed_off(
                 self._figures[candidate.tip_id],
-                skill_sums=terms.skill_sums,
-                prior_mean=weights.prior_mean,
+                skill_sums=self._skill_sums,
+                prior_mean=self._skill_mean.mean,
                 strength=weights.shrinkage,
                 back_off=weights.back_off,
             )
-            cosine = terms.near.get(candidate.tip_id)
+            cosine = self._terms.near.get(candidate.tip_id)
             parts = self._composer.parts(candidate, mean=expected.mean, cosine=cosine)
             yield _Scored(-parts.composite, -parts.base, candidate.tip_id, parts)
 
@@ -232,12 +247,16 @@ class _Ranker:
         known: Sequence[_Place] = (),
     ) -> None:
         """Give places to the best until there are *wanted*; who repeats another stands behind it."""
+        at_once = wanted
         while len(places) < wanted:
-            part = list(islice(scored, wanted - len(places)))
+            part = list(islice(scored, at_once))
             if not part:
                 return
+            at_once *= 2  # a thousand tips that say the same must not take hundreds of queries
             texts = texts_of([found.tip_id for found in part])
             for found in part:
+                if len(places) == wanted:
+                    return
                 text = texts.get(found.tip_id)
                 if text is None:
                     continue  # its row is gone: only a test's clean-up does that
@@ -288,10 +307,13 @@ class _Ranker:
     def _explained(self, scored: _Scored) -> Parts:
         found = shrinkage.levels(
             self._figures[scored.tip_id],
-            skill_sums=self._terms.skill_sums,
-            prior_mean=self._weights.prior_mean,
+            skill_sums=self._skill_sums,
+            prior_mean=self._skill_mean.mean,
             strength=self._weights.shrinkage,
             back_off=self._weights.back_off,
         )
-        levels = tuple(Level(name, said.n, said.mean, said.low, said.high) for name, said in found)
+        levels = tuple(
+            Level(name, said.n, said.mean, said.low, said.high)
+            for name, said in (("skill", self._skill_mean), *found)
+        )
         return replace(scored.parts, levels=levels)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from django.db import connection
 
-from memory import shrinkage
 from memory.credit import NEGLIGIBLE
 from memory.models import Tip
 from memory.models.families import RuleFamily, rule_tokens
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
     from contextgraph.skills import Ranking as Weights
     from memory.candidates import Leg, Legs
-    from memory.evidence import Sums
     from memory.ranking_parts import RankRequest
 
 MARGIN: Final = 1e-6
@@ -40,7 +38,8 @@ RULE, ENVIRONMENT, RETIRED = range(3)
 class Shortlist:
     """The best candidates of one kind, roughly ordered. ``size``: candidates there were.
 
-    ``below``: no candidate that is left out has a composite above this; minus infinity: none is.
+    ``below``: no candidate that is left out has a composite above this, and as many as were wanted have
+    one; minus infinity: none is left out.
     """
 
     candidates: tuple[Candidate, ...] = ()
@@ -50,17 +49,23 @@ class Shortlist:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Terms:
-    """What the composite needs beside the candidates. ``near``: cosine by primary key of tip."""
+    """What the composite needs beside the candidates.
+
+    ``prior``: mean credit of a tip that nothing is known of, [-1, 1]. ``near``: cosine by primary key.
+    """
 
     request: RankRequest
     weights: Weights
     policy: str
-    skill_sums: Sums
+    prior: float
     near: Mapping[int, float]
 
 
 def shortlists(legs: Legs, terms: Terms, *, wanted: int) -> dict[int, Shortlist]:
-    """The best *wanted* (at least 1) of each kind that has candidates, by RULE, ENVIRONMENT, RETIRED."""
+    """The best *wanted* (at least 1) of each kind that has candidates, by RULE, ENVIRONMENT, RETIRED.
+
+    Those that tie with the last one come along: the ranker knows better which of them is first.
+    """
     kinds = {RULE: legs.rule, ENVIRONMENT: legs.environment, RETIRED: legs.retired}
     found, parameters = _found({kind: queries for kind, queries in kinds.items() if queries})
     if not found:
@@ -81,11 +86,11 @@ def shortlists(legs: Legs, terms: Terms, *, wanted: int) -> dict[int, Shortlist]
 
 
 def _shortlist(rows: Sequence[Any]) -> Shortlist:
-    *_, rough, size = rows[-1]
+    *_, cut, size = rows[-1]
     return Shortlist(
         candidates=tuple(Candidate(*row[:-2]) for row in rows),
         size=size,
-        below=float("-inf") if len(rows) == size else rough + MARGIN,
+        below=float("-inf") if len(rows) == size else cut - MARGIN,
     )
 
 
@@ -112,15 +117,12 @@ def _stripped() -> tuple[str, list[Any]]:
 
 def _terms(terms: Terms) -> list[Any]:
     """Parameters of the first part of the statement, in its order."""
-    request, weights, sums = terms.request, terms.weights, terms.skill_sums
+    request, weights = terms.request, terms.weights
     tokens = rule_tokens(request.rule_id) if request.rule_id else ()
     return [
         ["_".join(tokens[:end]) + "_" for end in range(1, len(tokens) + 1)],
         len(tokens),
-        weights.prior_mean,
-        sums.n,
-        sums.total,
-        shrinkage.NOTHING_KNOWN,
+        terms.prior,
         weights.prefix,
         weights.category,
         weights.helpfulness,
@@ -172,8 +174,7 @@ def _posterior(prior: str, n: str, total: str, *, strength: float, back_off: boo
 def _expected(weights: Weights) -> str:
     """SQL: mean credit to expect, over the columns of "seen" and "terms"."""
     how: Any = {"strength": weights.shrinkage, "back_off": weights.back_off}
-    others = f"greatest(least({_without('skill', 'tip')} / (skill_n - tip_n), 1), -1)"
-    start = f"coalesce(prior, CASE WHEN skill_n > tip_n THEN {others} ELSE nothing END)"
+    start = "prior"
     if weights.back_off:
         start = _posterior(start, "(tip_n - inner_n)", _without("tip", "inner"), **how)
         start = _posterior(start, "(category_n - rule_n)", _without("category", "rule"), **how)
@@ -183,7 +184,6 @@ def _expected(weights: Weights) -> str:
 _STATEMENT: Final = f"""
 WITH terms AS (
   SELECT %s::text[] AS openings, %s::integer AS tokens, %s::float8 AS prior,
-         %s::float8 AS skill_n, %s::float8 AS skill_total, %s::float8 AS nothing,
          %s::float8 AS w_prefix, %s::float8 AS w_category, %s::float8 AS w_credit,
          %s::float8 AS w_source, %s::float8 AS w_similarity, %s::float8 AS w_same_run
 ), found (kind, id, source_rule_id, in_category, value, confidence, born_here) AS MATERIALIZED (
@@ -215,11 +215,12 @@ WITH terms AS (
       THEN value * confidence ELSE 0 END
     + w_similarity * cosine) * CASE WHEN born_here THEN w_same_run ELSE 1 END AS rough
   FROM seen CROSS JOIN terms
-), numbered AS (
-  SELECT *, row_number() OVER (PARTITION BY kind ORDER BY rough DESC, id) AS number,
-    count(*) OVER (PARTITION BY kind) AS size
+), ranked AS (
+  SELECT *, count(*) OVER (PARTITION BY kind) AS size, nth_value(rough, %s) OVER
+    (PARTITION BY kind ORDER BY rough DESC ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
+    AS cut
   FROM scored
 )
-SELECT kind, id, source_rule_id, in_category, value, confidence, born_here, rough, size
-FROM numbered WHERE number <= %s ORDER BY kind, number
+SELECT kind, id, source_rule_id, in_category, value, confidence, born_here, cut, size
+FROM ranked WHERE cut IS NULL OR rough > cut - {2 * MARGIN} ORDER BY kind, id
 """  # noqa: S608 - of constants; what is put in later was compiled by Django

@@ -128,32 +128,35 @@ class MemoryStore(RunRecorder):
             title=title,
             started_at=now,
         )
-        request = RankRequest(
-            skill=run.skill,
-            rule_id=wanted.rule_id,
-            category=wanted.category,
-            environment_tag=run.environment_tag,
-            query=storable(query),
-            run=run.external_id,
-            policy=self._policy,
-            k=k,
-        )
         with transaction.atomic():
-            ranking = rank(
-                request
-            )  # before the claim: other calls for this run need not wait for it
+            # before the claim: other calls for this run need not wait for it
+            ranking = rank(self._request(run, wanted, storable(query), k))
             row = self._claim(run)
-            if attempt is not None and (known := self._open(row, wanted)) is not None:
-                return store_rows.answer(run, known)
             if attempt is None:
                 number = store_rows.next_number(row, wanted.rule_id)
                 wanted = wanted.model_copy(update={"number": number})
+            elif (known := self._open(row, wanted)) is not None:
+                return store_rows.answer(run, known)
             begun = self._grade(row, wanted)
             begun.save(force_insert=True)
             draws = draw(ranking, attempt=begun.number)
             retrieval_log.log(begun, ranking, draws, retrieved_at=now)
             store_rows.settle(begun)
-            return store_rows.answer(run, begun)
+            return store_rows.answer_of(run, begun, draws)
+
+    def _request(
+        self, run: RunHandle, wanted: AttemptEntry, query: str, k: int | None
+    ) -> RankRequest:
+        return RankRequest(
+            skill=run.skill,
+            rule_id=wanted.rule_id,
+            category=wanted.category,
+            environment_tag=run.environment_tag,
+            query=query,
+            run=run.external_id,
+            policy=self._policy,
+            k=k,
+        )
 
     def _open(self, row: Run, wanted: AttemptEntry) -> Attempt | None:
         known = store_rows.attempt_at(row, wanted.rule_id, wanted.number)
@@ -262,7 +265,6 @@ class MemoryStore(RunRecorder):
             update = {"number": number or store_rows.next_number(row, wanted.rule_id)}
         entry = wanted.model_copy(update=update)
         new = self._grade(row, entry)
-        store_rows.note_sent_mode(new, entry.failure_mode)
         if stored is None:
             new.save(force_insert=True)
             return int(new.pk)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from django.db.models import Case, Max, Value, When
 from django.db.models.functions import Now
 
+from contextgraph.run_survey import MAX_INTEGER
 from memory.models import Attempt, Retrieval, Run
 from memory.querysets import UnknownRun
 from memory.reasons import Reason
@@ -35,8 +36,11 @@ from memory.store_values import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+    from memory.holdout import Draw
+    from memory.ranking_parts import RankedTip
+
 SENT_MODE: Final = "sender_failure_mode"
-"""Key in ``Attempt.extra``: the failure mode as sent, where the grader found another one."""
+"""Key in ``Attempt.extra``: the failure mode as sent, "" too, where the grader found another one."""
 
 _CONTENT: Final = (
     "script", "script_truncated", "narrative", "evaluator_raw", "evaluator_error", "passed",
@@ -123,15 +127,13 @@ def attempt_of(run: Run, attempt_id: int) -> Attempt:
 
 
 def next_number(run: Run, rule_id: str) -> int:
-    """One more than the highest number of the rule."""
-    last = Attempt.objects.filter(run=run, rule_id=rule_id).aggregate(last=Max("number"))["last"]
-    return (last or 0) + 1
-
-
-def note_sent_mode(attempt: Attempt, sent: str) -> None:
-    """Keep that no failure mode was sent where the grader found one: it is graded again from that."""
-    if not sent and attempt.failure_mode:
-        attempt.extra[SENT_MODE] = ""
+    """One more than the highest number of the rule. Raises StoreRefused when no column holds it."""
+    numbers = Attempt.objects.filter(run=run, rule_id=rule_id).aggregate(last=Max("number"))
+    last: int = numbers["last"] or 0
+    if last >= MAX_INTEGER:
+        msg = f"run {run} has an attempt {rule_id} #{last}: give the next one a smaller number"
+        raise StoreRefused(msg)
+    return last + 1
 
 
 def fill(stored: Attempt, new: Attempt) -> None:
@@ -225,17 +227,30 @@ def answer(handle: RunHandle, attempt: Attempt) -> Retrieved:
         "tip__external_id", "tip__tip_type", "tip__scope",
     )  # fmt: skip
     found = list(rows)
+    tips = [_as_logged(row) for row in found if row.shown]
+    return _retrieved(handle, attempt, tips, withheld=sum(row.withheld for row in found))
+
+
+def answer_of(handle: RunHandle, attempt: Attempt, draws: Collection[Draw]) -> Retrieved:
+    """The same of what has just been logged, without asking for it."""
+    tips = [_as_drawn(draw.tip) for draw in draws if draw.shown]
+    return _retrieved(handle, attempt, tips, withheld=len(draws) - len(tips))
+
+
+def _retrieved(
+    handle: RunHandle, attempt: Attempt, tips: Iterable[ShownTip], *, withheld: int
+) -> Retrieved:
     return Retrieved(
         run=handle,
         rule_id=attempt.rule_id,
         attempt_id=attempt.pk,
         attempt_number=attempt.number,
-        tips=tuple(_shown(row) for row in found if row.shown),
-        withheld=sum(row.withheld for row in found),
+        tips=tuple(tips),
+        withheld=withheld,
     )
 
 
-def _shown(row: Any) -> ShownTip:
+def _as_logged(row: Any) -> ShownTip:
     return ShownTip(
         tip_id=row.tip_id,
         tip=row.tip.external_id,
@@ -245,6 +260,19 @@ def _shown(row: Any) -> ShownTip:
         tip_type=row.tip.tip_type,
         canary=row.canary,
         environment=row.tip.scope == row.tip.Scope.ENVIRONMENT,
+    )
+
+
+def _as_drawn(tip: RankedTip) -> ShownTip:
+    return ShownTip(
+        tip_id=tip.tip_id,
+        tip=tip.external_id,
+        text=tip.text,
+        rank=tip.rank,
+        score=tip.score,
+        tip_type=tip.tip_type,
+        canary=tip.canary,
+        environment=tip.environment,
     )
 
 

@@ -14,11 +14,25 @@ the first 200 in the alphabet read.
 from __future__ import annotations
 
 import hashlib
+import re
 import uuid
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
-from django.db.models import F, Func, Max, Q, TextField, Value
-from django.db.models.functions import Collate, Lower
+from django.db.models import (
+    BooleanField,
+    Case,
+    ExpressionWrapper,
+    F,
+    Func,
+    IntegerField,
+    Max,
+    Q,
+    TextField,
+    When,
+)
+from django.db.models.functions import Collate, Length
+from django.db.models.lookups import Exact, IRegex
 
 from memory.duplicates import Advice
 from memory.models import Ban, Run, Tip
@@ -28,16 +42,15 @@ if TYPE_CHECKING:
     from contextgraph.envelope import TipEntry
     from memory.models import Attempt
 
-_DROPPED: Final = " \t\n\r\f\v\x1c\x1d\x1e\x1f."
-"""ASCII that normalising may take away."""
-_SQUEEZE: Final = str.maketrans("", "", _DROPPED)
-
-
-_SQUEEZED: Final = Func(
-    Lower(Collate("text", "C")), Value(_DROPPED), Value(""),
-    function="translate", output_field=TextField(),
-)  # fmt: skip
-"""SQL: a text in lower case (ASCII only) without what normalising may take away."""
+_SPACE: Final = "[ \t\n\r\f\v\x1c-\x1f\x85\u1680\u2028\u2029]"
+"""What ``str.split`` takes for a space, once NFKC has made spaces of the others."""
+_PREFIX: Final = 100
+"""Characters that are compared in the database."""
+_UNFOLDED: Final = "[\u00df\u1e9e\u0130\u01f0\u1e96\u1e97\u1e98\u1e99]"
+"""Letters that case folding, and not NFKC, turns into ASCII: sharp s, dotted I and their like."""
+_NORMAL: Final = Func(
+    F("text"), template="normalize(%(expressions)s, NFKC)", output_field=TextField()
+)
 
 
 def says_something(text: str) -> bool:
@@ -48,20 +61,35 @@ def says_something(text: str) -> bool:
 def known_tip(skill: str, text: str) -> Tip | None:
     """A tip of *skill* in nearly these words: one in use rather than a retired one, the oldest first.
 
-    Reads every text that may be equal: those that are, but for spaces and full stops, and those with
-    characters beyond ASCII, whose forms only Python compares.
+    The database looks through the skill for texts that begin alike; only those are read and compared.
     """
     plain = Advice(text).plain
-    alike = Q(squeezed=plain.translate(_SQUEEZE)) | Q(text__regex="[^\\x01-\\x7f]")
-    found = (
-        Tip.objects.filter(skill=skill)
-        .exclude(text="")
-        .annotate(squeezed=_SQUEEZED)
-        .filter(alike)
-        .order_by(F("retired_at").asc(nulls_first=True), "pk")
-        .only("pk", "text", "retired_at")
-    )
+    alike = Tip.objects.filter(skill=skill).exclude(text="").filter(_may_be(plain))
+    in_use_first = alike.order_by(F("retired_at").asc(nulls_first=True), "pk")
+    found = in_use_first.only("pk", "text", "retired_at")
     return next((tip for tip in found.iterator() if Advice(tip.text).plain == plain), None)
+
+
+def _may_be(plain: str) -> Q:
+    """Holds for every text with this plain form, and for few others: it looks at the ASCII in front.
+
+    NFKC costs the database more than the search, and changes no text that is all ASCII.
+    """
+    words = "".join(takewhile(str.isascii, plain[:_PREFIX])).split()
+    begins = f"^{_SPACE}*" + f"{_SPACE}+".join(map(re.escape, words))
+    octets = Func("text", function="octet_length", output_field=IntegerField())
+    as_it_is = IRegex(Collate("text", "C"), begins)
+    normal = IRegex(Collate(_NORMAL, "C"), begins)
+    ascii_may_be = Q(as_it_is) if plain.isascii() else Q(pk__in=[])
+    return Q(
+        Case(
+            When(
+                Exact(octets, Length("text")),
+                then=ExpressionWrapper(ascii_may_be, BooleanField()),
+            ),
+            default=ExpressionWrapper(Q(normal) | Q(text__regex=_UNFOLDED), BooleanField()),
+        )
+    )
 
 
 def name_of(text: str) -> str:

@@ -1,10 +1,10 @@
 """What the record of a tip says, for the people who decide about it: worst first, and one tip whole.
 
 Guarantees: figures are those of TipEvidence, read by index within one skill, so that a page costs the
-same however long the history is; rows of retrievals are read for one tip alone, a bounded number. The
-order of the list is that of the audit: by the lower end of Wilson's interval, so that 9 of 10 stands
-before 1 of 1. Counts are of retrievals. A mean is the ranker's for "the tip anywhere": one observation
-per visit, shrunk toward the skill's other tips by the skill's own ``ranking.shrinkage``.
+same however long the history is; rows of retrievals are read of one tip alone, and a bounded number of
+them is shown. The order of the list is that of the audit: by the lower end of Wilson's interval, so that
+9 of 10 stands before 1 of 1. Counts are of retrievals. A mean is the ranker's for "the tip anywhere": one
+observation per visit, shrunk toward the skill's other tips by the skill's own ``ranking.shrinkage``.
 
 Figures are under POLICY, whatever the deployment's policy: it alone holds a followed failure against a
 tip and leaves the rows out in which the tip was ignored. The record shows the other policies beside it.

@@ -35,15 +35,14 @@ from memory.admin_desk import (
     skills,
 )
 from memory.models import Retrieval
+from memory.provenance import standing_of
 from scoring.attribution import Cause, doubt
-from scoring.calibrated import source_is_calibrated
 from scoring.disagreements import WINDOWS, Queue, run_named
+from scoring.model_size import source_name
 from scoring.models import Judgement, Review
 from scoring.reviews import NOTE_LENGTH, ReviewError, record_review, standing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from django.http import HttpRequest
     from django.urls import URLPattern
 
@@ -126,7 +125,7 @@ class ReviewAdmin(ReadOnlyAdmin):
             title=PAGE.title,
             page=page,
             lines=[(row, causes_of(row)) for row in page],
-            uncalibrated=uncalibrated(row.llm_source for row in page),
+            uncalibrated=standing_of(row.llm_source for row in page).uncalibrated,
             filters=query_without_page(request),
             queue=queue,
             skills=skills(),
@@ -182,8 +181,7 @@ class ReviewAdmin(ReadOnlyAdmin):
             title=f"Retrieval {row.pk}",
             row=row,
             causes=seen.causes if seen else (),
-            uncalibrated=uncalibrated([row.llm_source]),
-            judgements=Judgement.objects.filter(retrieval=row).order_by("-pk")[:JUDGEMENTS_SHOWN],
+            judgements=judgements_of(row),
             reviews=row.reviews.order_by("-pk"),
             may_review=request.user.has_perm(MAY_REVIEW) and row.shown and not row.superseded,
             form=form,
@@ -228,9 +226,12 @@ def causes_of(row: Retrieval) -> tuple[Cause, ...]:
     return seen.causes if seen else ()
 
 
-def uncalibrated(sources: Iterable[str]) -> set[str]:
-    """Of the judges with these names, those that nobody has compared with labels."""
-    return {source for source in set(sources) if source and not source_is_calibrated(source)}
+def judgements_of(row: Retrieval) -> list[tuple[Judgement, bool]]:
+    """The latest judgements of the row, and whether nobody has compared their judge with labels."""
+    found = list(Judgement.objects.filter(retrieval=row).order_by("-pk")[:JUDGEMENTS_SHOWN])
+    names = [source_name(one.requested_model, one.prompt_sha256) for one in found]
+    unproved = standing_of(names).uncalibrated
+    return [(one, name in unproved) for one, name in zip(found, names, strict=True)]
 
 
 def next_of(queue: Queue, current: int) -> int | None:

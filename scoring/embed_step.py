@@ -82,10 +82,10 @@ def _distinct(rows: Iterable[Retrieval], scripts: Mapping[int, str | None]) -> s
 def vectors_of(texts: Mapping[str, str], lease: Lease) -> dict[str, TextVector]:
     """Vectors by content hash, from the cache or computed; texts without a vector are left out."""
     rows = TextEmbedding.objects.filter(text_sha256__in=list(texts), encoder_sha256=ENCODER_SHA256)
-    found = {row.text_sha256: vector for row in rows if (vector := _from_row(row)) is not None}
+    found = {row.text_sha256: vector for row in rows if (vector := vectors_of_row(row)) is not None}
     missing = sorted((text for sha, text in texts.items() if sha not in found), key=len)
     for part in slices(missing, characters=CHARACTERS_AT_ONCE):
-        for vector in _encode_and_cache(part):
+        for vector in encode_and_cache(part):
             found[vector.sha256] = vector
         batches.renew(lease)
     return found
@@ -122,7 +122,7 @@ def _encode(texts: list[str], encoder: Encoder) -> list[TextVector]:
     return []
 
 
-def _encode_and_cache(texts: list[str]) -> list[TextVector]:
+def encode_and_cache(texts: list[str]) -> list[TextVector]:
     vectors = _encode(texts, load_encoder(threads=settings.EMBED_THREADS))
     TextEmbedding.objects.bulk_create(
         [
@@ -143,7 +143,7 @@ def _encode_and_cache(texts: list[str]) -> list[TextVector]:
     return vectors
 
 
-def _from_row(row: TextEmbedding) -> TextVector | None:
+def vectors_of_row(row: TextEmbedding) -> TextVector | None:
     """The cached vector; None when the row is damaged, so that the text is encoded again."""
     try:
         vector = from_bytes(bytes(row.vector))

@@ -93,7 +93,7 @@ def grade(evaluation: Evaluation, skill: Skill) -> Outcome:
         value=value,
         confidence=grading.confidence if confidence is None else confidence,
         reason="",
-        grader=_grader(skill),
+        grader=grader_name(skill),
         failure_mode=mode,
     )
 
@@ -115,12 +115,13 @@ def _folded(mode: str) -> str:
     return mode.strip().casefold()
 
 
-def _grader(skill: Skill) -> str:
+def grader_name(skill: Skill) -> str:
+    """``name@version`` of the ladder that serves *skill*; stands beside every grade it gave."""
     return f"{skill.name}@{skill.grading.version}"
 
 
 def _no_outcome(skill: Skill) -> Outcome:
-    return Outcome(value=None, confidence=None, reason=NO_OUTCOME, grader=_grader(skill))
+    return Outcome(value=None, confidence=None, reason=NO_OUTCOME, grader=grader_name(skill))
 
 
 def _check_range(name: str, number: float | None, *, low: float) -> None:

@@ -1,13 +1,14 @@
 """Recording a review: the one door through which a person says whether a script followed a tip.
 
 Guarantees: the review is appended, its answer is copied to the retrieval row (which is what credit
-reads), and the evidence of the run is counted again, all in one transaction under a lock on that row;
+reads), and the evidence of the run is counted again, all in one transaction under a lock on the run;
 so ranker, sweeps and audits of the next moment reckon with it, before every machine signal. Reviews of
 one row form one line, and the last one stands; a reviewer who had not seen the last one is told so.
 
 Does not touch a machine signal, and makes no new dream pass: the report that was kept of the run says
-what it said, until ``dream RUN --force``. A run that has no credit yet is not given any: its dream pass
-will read the row. A revised run starts without reviews.
+what it said, until ``dream RUN --force``. A run that has no credit yet is not given any, and one that is
+being scored again keeps what it had, because half of its signals are cleared: the dream pass to come
+reads the row. A revised run starts without reviews.
 
 Shaped by: labels typed into a table by hand, of which nobody could say whose they were.
 """
@@ -20,7 +21,7 @@ from typing import Final
 from django.db import transaction
 
 from memory import evidence
-from memory.models import Retrieval
+from memory.models import Retrieval, Run
 from memory.querysets import can_be_stored
 from scoring.models import Review
 
@@ -28,6 +29,9 @@ logger = logging.getLogger(__name__)
 
 AUTHOR_LENGTH: Final = 150
 NOTE_LENGTH: Final = 10_000
+
+SCORED: Final = (Run.Status.FINALIZING, Run.Status.DONE)
+"""States of a run whose signals are all there."""
 
 
 class ReviewError(Exception):
@@ -44,6 +48,10 @@ class NotReviewable(ReviewError):
 
 class UnusableReview(ReviewError):
     """The author or the note is missing, too long, or cannot be stored."""
+
+
+class SumsDrifted(ReviewError):
+    """The sums that the review would change are wrong already; says what mends them."""
 
 
 class ReviewedMeanwhile(ReviewError):
@@ -63,11 +71,11 @@ def record_review(
             stands is superseded.
 
     Raises:
-        UnknownRetrieval, NotReviewable, UnusableReview, ReviewedMeanwhile: see there.
+        UnknownRetrieval, NotReviewable, UnusableReview, ReviewedMeanwhile, SumsDrifted: see there.
     """
     author, text = _checked_author(by), _checked_note(note)
     with transaction.atomic():
-        row = _locked(retrieval_id)
+        run, row = _locked(retrieval_id)
         last = standing(row.pk)
         if seen is not None and seen != (last.pk if last else 0):
             msg = f"retrieval {row.pk} was reviewed meanwhile{_told(last)}: look at it again"
@@ -80,8 +88,12 @@ def record_review(
             tip_followed_review_by="" if followed is None else author,
         )
         # asked last, as its lock wants it; a run without credit yet will have the row read anyway
-        if evidence.is_in_evidence(row.run_id):
-            evidence.refresh([row.run_id])
+        if run.status in SCORED and evidence.is_in_evidence(run.pk):
+            try:
+                evidence.refresh([run.pk])
+            except evidence.EvidenceDrifted as error:
+                msg = f"the review of retrieval {row.pk} cannot be counted: {error}"
+                raise SumsDrifted(msg) from error
     logger.info("review.recorded", extra={"retrieval_id": row.pk, "review_id": review.pk})
     return review
 
@@ -91,11 +103,15 @@ def standing(retrieval_id: int) -> Review | None:
     return Review.objects.filter(retrieval_id=retrieval_id, superseded_by=None).first()
 
 
-def _locked(retrieval_id: int) -> Retrieval:
-    """The row under its lock. NO KEY: it keeps out other writers of the row, not what points to it."""
-    rows = Retrieval.objects.select_for_update(no_key=True).only("run_id", "shown", "superseded")
-    row = rows.filter(pk=retrieval_id).first()
-    if row is None:
+def _locked(retrieval_id: int) -> tuple[Run, Retrieval]:
+    """The row and its run under their locks, the run's first, as everywhere: it can be neither opened
+    nor closed meanwhile. NO KEY: other writers of the two are kept out, not what points to them."""
+    rows = Retrieval.objects.filter(pk=retrieval_id)
+    runs = Run.objects.select_for_update(no_key=True).only("status")
+    run = runs.filter(pk__in=rows.values("run_id")).first()
+    locked = rows.select_for_update(no_key=True).only("run_id", "shown", "superseded")
+    row = locked.first()
+    if run is None or row is None:
         msg = f"no retrieval has the primary key {retrieval_id}"
         raise UnknownRetrieval(msg)
     if not row.shown:
@@ -107,7 +123,7 @@ def _locked(retrieval_id: int) -> Retrieval:
             "same tip in the current revision of its run"
         )
         raise NotReviewable(msg)
-    return row
+    return run, row
 
 
 def _told(last: Review | None) -> str:

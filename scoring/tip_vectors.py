@@ -21,10 +21,10 @@ from memory.models import Run, Tip, TipVector
 from scoring.embed_step import (
     CHARACTERS_AT_ONCE,
     ENCODER_SHA256,
-    _encode_and_cache,
-    _from_row,
+    encode_and_cache,
     sha256_of,
     slices,
+    vectors_of_row,
 )
 from scoring.embedding import load_encoder
 from scoring.models import Signal, TextEmbedding
@@ -121,13 +121,13 @@ def _vectors_of(texts: Mapping[str, str]) -> dict[str, TextVector]:
     found = _cached(list(texts))
     new = sorted((text for sha, text in texts.items() if sha not in found), key=len)
     for part in slices(new, characters=CHARACTERS_AT_ONCE):
-        found |= {vector.sha256: vector for vector in _encode_and_cache(part)}
+        found |= {vector.sha256: vector for vector in encode_and_cache(part)}
     return found
 
 
 def _cached(shas: list[str]) -> dict[str, TextVector]:
     rows = TextEmbedding.objects.filter(text_sha256__in=shas, encoder_sha256=ENCODER_SHA256)
-    vectors = {row.text_sha256: _from_row(row) for row in rows}
+    vectors = {row.text_sha256: vectors_of_row(row) for row in rows}
     return {sha: vector for sha, vector in vectors.items() if vector is not None}
 
 

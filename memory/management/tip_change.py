@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class TipChangeCommand(BaseCommand):
     """Change whether one tip is in the active pool. ``done``: what it is afterwards."""
 
-    done: ClassVar[str]
+    done: str
 
     @abstractmethod
     def change(self, tip: Tip, *, reason: str, by: str) -> Tip:

@@ -39,7 +39,10 @@ class Result(enum.StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RuleResult:
-    """One rule in one run. ``best``: highest grade of its attempts; ``first``: that of the first one."""
+    """One rule in one run. ``best``: highest grade of its attempts; ``first``: that of number 1.
+
+    A log that lost attempt 1 does not say how the first one went.
+    """
 
     rule_id: str
     category: str
@@ -69,18 +72,21 @@ def rule_results(run: Run) -> Results:
     rows = (
         Attempt.objects.filter(run=run)
         .order_by("rule_id", "number")
-        .values_list("rule_id", "pk", "category", "outcome_value")
+        .values_list("rule_id", "pk", "category", "outcome_value", "number")
     )
     grouped: dict[str, list[tuple[int, str, float | None]]] = {}
-    for rule_id, pk, category, value in rows.iterator():
+    firsts: dict[str, float | None] = {}
+    for rule_id, pk, category, value, number in rows.iterator():
         grouped.setdefault(rule_id, []).append((pk, category, value))
+        if number == 1:
+            firsts[rule_id] = value
     return {
         rule_id: RuleResult(
             rule_id=rule_id,
             category=attempts[0][1],
             attempt_ids=tuple(pk for pk, _, _ in attempts),
             best=max((value for _, _, value in attempts if value is not None), default=None),
-            first=attempts[0][2],
+            first=firsts.get(rule_id),
         )
         for rule_id, attempts in grouped.items()
     }

@@ -17,21 +17,22 @@ from typing import TYPE_CHECKING, Final
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Count, Sum
 
 from contextgraph.skills import load_skill
-from memory.credit import Quadrant, credit, credit_sql, policy_named, quadrant, row_of
-from memory.models import Retrieval
+from memory.credit import Quadrant, credit, policy_named, quadrant, row_of
+from memory.eviction_gate import with_policy, worth_below
+from memory.evidence import Sums
+from memory.models import RunEvidence, TipEvidence
 from scoring.attribution import Cause, doubt
 from scoring.models import EscalationBudget
 from scoring.trace import ActionVocabulary, trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from decimal import Decimal
 
     from contextgraph.skills import Eviction
-    from memory.credit import Policy
-    from memory.models import Run
+    from memory.models import Retrieval, Run
 
 
 class Stake(enum.StrEnum):
@@ -69,13 +70,14 @@ def stakes_of(
     if not rows:
         return {}
     skill = load_skill(settings.PROMPTS_DIR, rows[0].skill)
-    evidence = _evidence_of_others(rows)
+    gate = with_policy(skill.eviction)
+    evidence = _evidence_of_others(rows, gate)
     found: dict[int, tuple[Stake, ...]] = {}
     for row in rows:
         _fill_trace(row, script=script, actions=skill.actions)
         before[row.pk].tip_followed_trace_verdict = row.tip_followed_trace_verdict
-        others = evidence.get(row.tip_id, (0, 0.0))
-        causes = [*_doubts(row), *_consequences(row, before[row.pk], others, skill.eviction)]
+        others = evidence.get(row.tip_id, Sums(0, 0.0, 0.0))
+        causes = [*_doubts(row), *_consequences(row, before[row.pk], others, gate)]
         if causes:
             found[row.pk] = tuple(causes)
     return dict(sorted(found.items(), key=lambda item: (-len(item[1]), item[0])))
@@ -97,7 +99,7 @@ def _fill_trace(row: Retrieval, *, script: str, actions: dict[str, object]) -> N
 
 
 def _consequences(
-    row: Retrieval, without: Retrieval, others: tuple[int, float], gate: Eviction
+    row: Retrieval, without: Retrieval, others: Sums, gate: Eviction
 ) -> Iterable[Stake]:
     if _evicted(others, row, gate) != _evicted(others, without, gate):
         yield Stake.EVICTION_GATE
@@ -105,30 +107,33 @@ def _consequences(
         yield Stake.MISLEADING
 
 
-def _evicted(others: tuple[int, float], row: Retrieval, gate: Eviction) -> bool:
-    """Whether the tip falls below its gate, with this row as it is."""
-    n, total = others
-    worth = None if row.superseded else credit(row_of(row), _policy())
+def _evicted(others: Sums, row: Retrieval, gate: Eviction) -> bool:
+    """Whether the tip falls below its gate, with this row, as it is, as one more visit."""
+    worth = None if row.superseded else credit(row_of(row), policy_named(gate.policy))
     if worth is not None:
-        n, total = n + 1, total + worth
-    return n >= gate.min_retrievals and total / n < gate.threshold
+        others = Sums(others.n + 1, others.total + worth, others.squares + worth * worth)
+    return others.n >= gate.min_retrievals and worth_below(gate, others) is not None
 
 
-def _evidence_of_others(rows: Sequence[Retrieval]) -> dict[int, tuple[int, float]]:
-    """Per tip, over all counted rows but these: how many have a credit, and its sum."""
-    counted = Retrieval.objects.counted().filter(tip_id__in={row.tip_id for row in rows})
-    found = (
-        counted.exclude(pk__in=[row.pk for row in rows])
-        .order_by()
-        .annotate(worth=credit_sql(_policy()))
-        .values("tip_id")
-        .annotate(n=Count("worth"), total=Sum("worth"))
+def _evidence_of_others(rows: Sequence[Retrieval], gate: Eviction) -> dict[int, Sums]:
+    """Per tip: the visits of all other runs, by the sums of the last recount; two indexed reads.
+
+    A run that is judged again has been credited before: what it gave is taken out.
+    """
+    tips = {row.tip_id for row in rows}
+    sums = ("tip_id", "visits", "visit_total", "visit_squares")
+    stored = TipEvidence.objects.filter(
+        skill=rows[0].skill, policy=gate.policy, level=TipEvidence.Level.TIP, key="", tip__in=tips
     )
-    return {tip["tip_id"]: (tip["n"], float(tip["total"] or 0.0)) for tip in found}
+    found = {tip: _floats(*row) for tip, *row in stored.values_list(*sums)}
+    own = RunEvidence.objects.filter(run_id=rows[0].run_id, tip__in=tips, policy=gate.policy)
+    for tip, *row in own.values_list(*sums):
+        found[tip] = found[tip].without(_floats(*row))
+    return found
 
 
-def _policy() -> Policy:
-    return policy_named(settings.CREDIT_POLICY)
+def _floats(n: int, total: Decimal, squares: Decimal) -> Sums:
+    return Sums(n, float(total), float(squares))
 
 
 def claim(run_id: int, wanted: int) -> int:

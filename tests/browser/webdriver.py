@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,8 +61,22 @@ class Browser:
         return str(found[ELEMENT])
 
     def click(self, css: str) -> None:
-        """Press what *css* names first, and wait for the page that it leads to."""
+        """Press what *css* names first, a link or a button, and wait for the page that it leads to."""
+        before = self._find("html")
         self._ask("POST", f"/element/{self._find(css)}/click", {})
+        for _ in range(WAIT_MS // 50):
+            if self._is_gone(before) and self._script("return document.readyState") == "complete":
+                return
+            time.sleep(0.05)
+        raise AssertionError(f"{css} led nowhere from {self.url}")
+
+    def _is_gone(self, element: str) -> bool:
+        """Whether the page of *element* is no longer shown; the driver may answer before it is not."""
+        response = self._http.get(f"{self._address}/element/{element}/name", timeout=60)
+        return not response.ok
+
+    def _script(self, code: str) -> Any:
+        return self._ask("POST", "/execute/sync", {"script": code, "args": []})
 
     def type(self, css: str, text: str) -> None:
         """Type into a field."""

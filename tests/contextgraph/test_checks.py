@@ -29,7 +29,7 @@ CASES: dict[str, dict[str, Any]] = {
     "contextgraph.E011": {"JUDGE_BASE_URL": "ftp://judge", "JUDGE_MODEL": "m"},
     "contextgraph.E012": {"SIGNALS": ["trace", "vibes"]},
     "contextgraph.E015": {"JUDGE_MODE": "per_moon"},
-    "contextgraph.E016": {"JUDGE_HIGH_STAKES_MODEL": "m" * 121},
+    "contextgraph.E017": {"JUDGE_HIGH_STAKES_MODEL": "m" * 121},
     "contextgraph.W002": {"JUDGE_HIGH_STAKES_MODEL": "m"},
     "contextgraph.W001": {"JUDGE_BASE_URL": "http://127.0.0.1:1/v1"},
 }
@@ -55,6 +55,20 @@ def test_a_skill_file_that_does_not_fit_is_refused(tmp_path: Path, settings: Any
     (tmp_path / "odd" / "skill.toml").write_text("[grading]\nversion = 1\n")
     settings.PROMPTS_DIR = tmp_path
     assert "contextgraph.E010" in ours()
+
+
+@pytest.mark.parametrize("part", ["ranking", "eviction"])
+def test_a_skill_file_that_names_no_credit_policy_is_refused(
+    part: str, tmp_path: Path, settings: Any
+) -> None:
+    copytree(settings.PROMPTS_DIR, tmp_path, dirs_exist_ok=True)
+    file = tmp_path / "odd" / "skill.toml"
+    file.parent.mkdir()
+    file.write_text(f'[grading]\nversion = "1"\nkind = "binary"\n[{part}]\npolicy = "luck"\n')
+    settings.PROMPTS_DIR = tmp_path
+    (found,) = [one for one in run_checks() if str(one.id).startswith("contextgraph.")]
+    assert found.id == "contextgraph.E018"
+    assert f"{file}: {part}.policy: unknown credit policy 'luck'" in found.msg
 
 
 def test_another_database_than_postgres_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

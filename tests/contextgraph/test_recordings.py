@@ -67,7 +67,7 @@ def test_a_silent_recording_is_closed_without_an_end_and_finished() -> None:
     swept = pipeline.reap(inline=True, impatient=True)
     assert (swept.closed, swept.finalized) == ([run.pk], [run.pk])
     run.refresh_from_db()
-    assert (run.status, run.ended_at) == ("done", None)
+    assert (run.status, run.ended_at, len(run.digest)) == ("done", None, 64)
     assert not reaping.close_recording(run.pk)
 
 

@@ -8,7 +8,6 @@ import pytest
 from django.db import connection
 
 from memory.candidates import legs_of
-from memory.evidence import NOTHING
 from memory.models.families import rule_prefix, rule_tokens
 from memory.ranking_parts import RankRequest
 from memory.shortlist import RULE as RULE_KIND
@@ -23,7 +22,7 @@ REQUEST = RankRequest("stig", RULE, category="audit")
 
 def found(request: RankRequest = REQUEST, **how: Any) -> dict[int, list[int]]:
     """Primary keys of the candidates by kind, ascending."""
-    terms = Terms(request=request, weights=UPSTREAM, policy="adr0019", skill_sums=NOTHING, near={})
+    terms = Terms(request=request, weights=UPSTREAM, policy="adr0019", prior=0.0, near={})
     lists = shortlists(legs_of(request, **({"cap": 100} | how)), terms, wanted=1000)
     return {kind: sorted(one.tip_id for one in of.candidates) for kind, of in lists.items()}
 
@@ -65,6 +64,13 @@ def test_ids_of_scap_content_lose_what_they_share_whoever_named_them() -> None:
     for tip in tips:
         tip.refresh_from_db()
     assert [tip.rule_family for tip in tips] == ["audit", "sv-257777r925318", "audit", "", ""]
+
+
+@pytest.mark.parametrize("rule", ["ÄB_c", "İX_c", "ΑΣ_b", "ẞA_b", "xccdf_a_rule_ÄΣ_b"])
+def test_letters_beyond_ascii_make_the_same_family_here_and_there(rule: str) -> None:
+    tip = make_tip(source_rule_id=rule)
+    tip.refresh_from_db()
+    assert tip.rule_family == rule_tokens(rule)[0]
 
 
 @pytest.fixture

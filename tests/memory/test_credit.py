@@ -68,12 +68,14 @@ verdicts = st.sampled_from(["", "followed", "violated", "not_followed", "abstain
 def retrieval_fields(draw: st.DrawFn) -> dict[str, Any]:
     """Columns of a valid row, in any combination that the constraints allow."""
     shown = draw(st.booleans())
+    withheld = not shown and draw(st.booleans())
     value = draw(grades)
     p = draw(probabilities) if shown else None
     return {
         "tip_followed_p": p,
         "tip_followed_p_version": "" if p is None else "fitted@0",
         "shown": shown,
+        "withheld": withheld,
         "outcome_value": value,
         "outcome_confidence": None if value is None else draw(confidences),
     } | signal_fields(
@@ -143,7 +145,8 @@ def test_credit_stays_within_one_of_zero(fields: dict[str, Any]) -> None:
 
 @given(fields=retrieval_fields(), reviewed=st.booleans())
 def test_a_review_outranks_every_machine_signal(fields: dict[str, Any], *, reviewed: bool) -> None:
-    row = row_of(Retrieval(**fields | {"shown": True, "tip_followed_review": reviewed}))
+    seen = {"shown": True, "withheld": False, "tip_followed_review": reviewed}
+    row = row_of(Retrieval(**fields | seen))
     alone = Row(
         outcome_value=row.outcome_value,
         outcome_confidence=row.outcome_confidence,
@@ -300,3 +303,10 @@ def test_an_unknown_policy_names_the_ones_there_are() -> None:
     with pytest.raises(UnknownPolicy, match="adr0019, adr0020, combined, outcome_only, quadrant"):
         policy_named("adr0021")
     assert policy_named("adr0020").ignored == 0.3
+
+
+def test_a_tip_that_the_coin_held_back_earns_nothing_under_any_policy() -> None:
+    row = Row(outcome_value=1.0, outcome_confidence=1.0, shown=False, withheld=True)
+    assert {credit(row, policy) for policy in POLICIES.values()} == {None}
+    seen = Row(outcome_value=1.0, outcome_confidence=1.0, shown=False)
+    assert credit(seen, POLICIES["outcome_only"]) == 1.0

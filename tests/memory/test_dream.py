@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, transaction
 
 from contextgraph import pipeline
 from contextgraph.dream_bodies import STAGES
@@ -198,6 +198,26 @@ def in_threads(work: Callable[[], Any], n: int) -> list[Any]:
     for thread in threads:
         thread.join()
     return found
+
+
+def test_who_finished_a_pass_leaves_one_that_was_begun_since_to_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = scored_run()
+
+    def overtaken(run_id: int, **options: Any) -> int | None:
+        number = run_pass(run_id, **options)
+        assert pipeline.begin_recount(run_id)  # somebody changed a row
+        return number
+
+    with monkeypatch.context() as patch:
+        patch.setattr(dream, "run_pass", overtaken)
+        with transaction.atomic():
+            assert not pipeline.finish(run.pk)
+    run.refresh_from_db()
+    assert (run.status, run.dream_number) == ("finalizing", 2)
+    assert pipeline.finish(run.pk)
+    assert states(run) == all_done(2)
 
 
 def test_two_started_together_do_the_work_once() -> None:

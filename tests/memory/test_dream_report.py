@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from contextgraph import pipeline
+from contextgraph.dream_bodies import STAGES
+from memory import eviction
+from memory.dream import Stage
 from memory.dream_report import markdown
 from memory.models import DreamPass, Retrieval, Run
-from tests.factories import make_attempt, make_dream_pass, make_retrieval, make_run, make_tip
+from tests.factories import (
+    MOMENT,
+    make_attempt,
+    make_dream_pass,
+    make_retrieval,
+    make_run,
+    make_tip,
+)
 from tests.memory.test_markdown import HOSTILE, spans
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -66,9 +77,9 @@ def test_it_says_what_changed_since_the_last_pass_of_the_run() -> None:
 
 def test_it_says_what_changed_since_the_skills_run_before() -> None:
     tip = make_tip(external_id="t1")
-    dreamed(failing_run(make_tip(skill="other"), skill="other"))
     before = failing_run(tip, rules=6)
     dreamed(before)
+    dreamed(failing_run(make_tip(skill="other"), skill="other"))
     now = make_run()
     for number in range(6):
         attempt = make_attempt(run=now, rule_id=f"rule-{number}", outcome=1.0)
@@ -155,3 +166,26 @@ def test_a_sweep_that_failed_is_told() -> None:
     kept.report |= {"sweep": {"sweep": 7, "retired": 2, "caught": 3, "active": 40, "note": ""}}
     assert "Sweep 7 retired 2 tips of 3" in markdown(kept)
     assert markdown(make_dream_pass(summary=kept.summary)).count("## Eviction") == 1
+
+
+def test_a_sweep_that_only_a_later_pass_could_make_is_told_by_the_kept_report(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tip = make_tip(created_at=MOMENT - timedelta(days=30))
+    run = failing_run(tip, rules=12)
+    with monkeypatch.context() as patch:
+        patch.setitem(STAGES, Stage.EVICT, lambda _run: 1 / 0)
+        before = dreamed(run)
+    assert (before.report["sweep"], tip.changes.count()) == (None, 0)
+    assert "ZeroDivisionError" in before.report["sweep_error"]
+    assert pipeline.recount(run.pk, force=True)
+    after = last_pass(run)
+    assert (after.pk, after.summary) == (before.pk, before.summary)
+    assert (after.report["sweep"]["retired"], after.report["sweep_error"]) == (1, "")
+    rest = before.report.keys() - {"sweep", "sweep_error"}
+    assert {key: after.report[key] for key in rest} == {key: before.report[key] for key in rest}
+    assert "retired 1 tips" in markdown(after)
+    # from then on it stays, whatever becomes of the sweep
+    eviction.undo(after.report["sweep"]["sweep"], by="ann")
+    assert pipeline.recount(run.pk, force=True)
+    assert last_pass(run).report == after.report

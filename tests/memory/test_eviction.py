@@ -159,6 +159,20 @@ def test_what_happened_since_the_preview_is_respected_and_noted() -> None:
     assert gone.retired_reason == "by hand"
 
 
+def test_a_tip_that_a_person_brought_back_since_the_preview_stays() -> None:
+    """The sweep that had retired it in between says nothing about the older one; its undoing would."""
+    returned, undone = bad_tip(), bad_tip()
+    sweep, other = previewed(), previewed()
+    apply(other.pk, by="ann")
+    reactivate(returned.pk, reason="it is right", by="cleo")
+    undo(other.pk, by="ann")
+    change = apply(sweep.pk, by="ann")
+    assert change.tips == (undone.pk,)
+    assert change.left == {returned.pk: "brought back since the preview"}
+    later = previewed()
+    assert apply(later.pk, by="ann").tips == (returned.pk,), "this preview has seen it come back"
+
+
 def test_a_tip_of_a_type_that_is_protected_by_the_sweeps_own_gate() -> None:
     tip = bad_tip(tip_type="")
     sweep = previewed(protected_types=("strategy",))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 
 from memory.eviction import SweepStateError, apply, preview, undo
 from memory.models import EvictionSweep, Tip, TipChange, TipEvidence
@@ -56,6 +57,35 @@ def test_two_who_apply_one_sweep_do_it_once() -> None:
     sweep.refresh_from_db()
     authors = set(TipChange.objects.values_list("by", flat=True))
     assert authors == {sweep.applied_by}
+
+
+def waits_for_a_lock() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT 1 FROM pg_locks WHERE NOT granted "
+            "AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
+        )
+        return cursor.fetchone() is not None
+
+
+@pytest.mark.parametrize("step", [apply, undo])
+def test_tips_are_locked_in_the_order_of_their_keys(step: Callable[..., object]) -> None:
+    """So that no two sweeps, and no ingest, wait for each other."""
+    low, high = sorted(bad_tip().pk for _ in range(2))
+    sweep = preview("stig", gate=ALL, by="ann")
+    if step is undo:
+        apply(sweep.pk, by="ann")
+    sweeping = threading.Thread(target=lambda: at_once(lambda: step(sweep.pk, by="ann")))
+    with transaction.atomic():
+        Tip.objects.select_for_update(no_key=True).get(pk=high)
+        sweeping.start()
+        deadline = time.monotonic() + WAIT_S
+        while not waits_for_a_lock() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        with pytest.raises(OperationalError, match="could not obtain lock"), transaction.atomic():
+            Tip.objects.select_for_update(nowait=True).get(pk=low)
+    sweeping.join(WAIT_S)
+    assert Tip.objects.active().count() == (2 if step is undo else 0)
 
 
 @pytest.mark.parametrize("undone_first", [0, 1])

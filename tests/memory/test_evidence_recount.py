@@ -98,6 +98,17 @@ def test_rows_that_are_missing_or_too_many_are_named_and_mended() -> None:
     assert evidence.check() == []
 
 
+def test_a_row_of_nothing_is_one_too_many() -> None:
+    finished()
+    nothing = dict.fromkeys(evidence.SUMS, 0)
+    TipEvidence.objects.create(skill="stig", policy="adr0019", level="skill", key="x", **nothing)
+    (found,) = evidence.check()
+    assert (found.wanted, found.stored, found.key["key"]) == (None, {}, "x")
+    assert "stored a row, counted no row" in str(found)
+    evidence.recount()
+    assert evidence.check() == []
+
+
 def test_a_check_names_only_so_many() -> None:
     tips = [make_tip() for _ in range(evidence.SHOWN_AT_MOST)]
     finished(*tips)

@@ -173,7 +173,7 @@ def world(seed: int, size: int) -> None:
                     visits=visits,
                     visit_total=total,
                     visit_squares=abs(total),
-                )  # fmt: skip
+                )
             )
     TipEvidence.objects.bulk_create(rows)
 
@@ -212,9 +212,8 @@ class TheFirstChoice(TestCase):
 
     def _roughly(self, request: RankRequest, weights: Weights) -> None:
         """Each candidate's rough composite is the exact one to a hundredth of the margin."""
-        sums = evidence.skill_sums("stig", "adr0019", unit=weights.unit)
         terms = shortlist.Terms(
-            request=request, weights=weights, policy="adr0019", skill_sums=sums, near={}
+            request=request, weights=weights, policy="adr0019", prior=0.25, near={}
         )
         legs = legs_of(request, cap=100)
         everyone = shortlist.shortlists(legs, terms, wanted=100)[shortlist.RULE]
@@ -228,16 +227,18 @@ class TheFirstChoice(TestCase):
             composer.parts(
                 one,
                 mean=backed_off(
-                    figures[one.tip_id], skill_sums=sums, prior_mean=weights.prior_mean,
+                    figures[one.tip_id], skill_sums=evidence.NOTHING, prior_mean=0.25,
                     strength=weights.shrinkage, back_off=weights.back_off,
                 ).mean,
                 cosine=None,
             ).composite
             for one in everyone.candidates
         ]  # fmt: skip
-        for wanted in range(1, len(exact)):
+        exact.sort(reverse=True)
+        for wanted in range(1, len(exact), 7):
             below = shortlist.shortlists(legs, terms, wanted=wanted)[shortlist.RULE].below
-            assert below - shortlist.MARGIN == pytest.approx(exact[wanted - 1], abs=1e-8)
+            if below > float("-inf"):
+                assert below + shortlist.MARGIN == pytest.approx(exact[wanted - 1], abs=1e-8)
 
 
 def test_no_tip_is_missed_behind_many_duplicates() -> None:
@@ -247,6 +248,18 @@ def test_no_tip_is_missed_behind_many_duplicates() -> None:
     ranking = rank(REQUEST, weights=UPSTREAM)
     assert ids(ranking)[1] == other.pk
     assert len(ranking.tips[0].duplicates) == 39
+
+
+def test_twice_as_many_duplicates_take_a_few_more_queries_and_not_twice_as_many() -> None:
+    counts = []
+    for _ in range(2):
+        for _ in range(200):
+            rule_tip(text="Use update-crypto-policies.")
+        with CaptureQueriesContext(connection) as queries:
+            rank(REQUEST, weights=UPSTREAM)
+        counts.append(len(queries))
+    assert counts[0] < 20
+    assert counts[1] <= counts[0] + 4
 
 
 # --- Duplicates -----------------------------------------------------------------------------------
@@ -355,6 +368,7 @@ def test_the_parts_add_up_and_the_levels_are_there() -> None:
     assert ranked.score == pytest.approx((total + parts.similarity) * 0.5)
     assert parts.helpfulness == pytest.approx(0.5 * parts.mean)
     assert [(level.name, level.n) for level in parts.levels] == [
+        ("skill", 2),
         ("tip", 0),
         ("category", 1),
         ("rule", 1),
@@ -425,4 +439,4 @@ def test_it_reads_a_few_times_whatever_there_is_and_never_the_retrievals() -> No
         counts.append(len(queries))
         for _ in range(60):
             rule_tip(**BORN_WELL)
-    assert counts[0] == counts[1] <= 6
+    assert max(counts) == 6  # the second time no canary is good enough

@@ -93,6 +93,15 @@ def test_a_first_attempt_without_a_grade_is_left_out_of_the_second_table_only(
     assert (found.first_attempt.table.n, found.first_attempt.left_out) == (0, 1)
 
 
+def test_a_log_that_lost_the_first_attempt_does_not_say_how_it_went(pair: tuple[Run, Run]) -> None:
+    a, b = pair
+    make_attempt(run=a, rule_id="rule", number=2, outcome=1.0)
+    grade(b, "rule", 0.0, 1.0)
+    found = diff(a, b).outcomes
+    assert (found.any_attempt.table.both, found.any_attempt.left_out) == (1, 0)
+    assert (found.first_attempt.table.n, found.first_attempt.left_out) == (0, 1)
+
+
 def test_lists_are_cut_and_counts_are_not(pair: tuple[Run, Run]) -> None:
     a, b = pair
     for number in range(4):

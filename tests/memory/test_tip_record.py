@@ -55,7 +55,9 @@ def test_the_order_is_the_audits_by_the_lower_end_of_the_interval() -> None:
     lucky = with_past(*[LUCKY] * 5)
     less = with_past(LUCKY, *[EARNED] * 2)
     with_past(MISLEADING, skill="cve")
-    misleading, neighbours = suspects(Scope(skill="stig"), policy_named(POLICY), limit=10)
+    misleading, neighbours = suspects(
+        Scope(skill="stig"), policy_named(POLICY), limit=10, uncalibrated=frozenset()
+    )
     assert order(Against.MISLEADING) == [one.tip_id for one in misleading]
     assert order(Against.MISLEADING) == [often.pk, once.pk, mixed.pk]
     assert order(Against.LUCKY_NEIGHBOUR) == [one.tip_id for one in neighbours]

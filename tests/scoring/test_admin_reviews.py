@@ -16,6 +16,7 @@ from memory.models import Retrieval, Run
 from scoring.models import Judgement, Review
 from scoring.reviews import record_review
 from tests.admin_world import HOSTILE
+from tests.calibrations import make_calibration
 from tests.factories import MOMENT, make_attempt, make_retrieval, make_run, make_tip
 
 pytestmark = pytest.mark.django_db
@@ -97,6 +98,17 @@ def test_a_row_is_shown_with_all_that_was_said_about_it(admin_client: Client, ru
         "outcome +0.00", "judge-a, default, uncalibrated", "judge against trace",
     ):  # fmt: skip
         assert words in html, words
+
+
+def test_each_judgement_is_marked_by_its_own_judge(admin_client: Client, run: Run) -> None:
+    row = disputed(run)
+    make_calibration("known-7b", "0" * 64)
+    Judgement.objects.create(
+        retrieval=row, requested_model="known-7b", prompt_sha256="0" * 64, reason="judge_error"
+    )
+    html = page(admin_client, url(row))
+    assert "judge-a, default, uncalibrated, earlier" in html
+    assert "known-7b, default<" in html
 
 
 def test_an_answer_is_recorded_and_the_next_row_comes(run: Run) -> None:

@@ -22,6 +22,7 @@ from scoring.models import Review
 from scoring.reviews import (
     NotReviewable,
     ReviewedMeanwhile,
+    SumsDrifted,
     UnknownRetrieval,
     UnusableReview,
     record_review,
@@ -62,7 +63,8 @@ def test_a_review_counts_at_once_and_its_withdrawal_gives_the_word_back() -> Non
     assert misleading(row.tip_id) == [0, 1]
     assert evidence.check() == []
     scope, policy = Scope(skill="stig"), policy_named("adr0019")
-    assert suspects(scope, policy, limit=5) == ([], [])  # the audit agrees
+    # the audit agrees
+    assert suspects(scope, policy, limit=5, uncalibrated=frozenset()) == ([], [])
 
     second = record_review(row.pk, followed=None, by="bob")
     assert second.supersedes == first
@@ -92,6 +94,31 @@ def test_a_run_without_credit_is_given_none_before_its_time() -> None:
     record_review(row.pk, followed=False, by="ann")
     assert label(row) == (False, "ann")
     assert not RunEvidence.objects.exists()
+
+
+def test_a_run_that_is_scored_again_keeps_its_credit_until_it_is_final() -> None:
+    row, other = final_row(), make_tip()
+    seen = make_retrieval(attempt=make_attempt(run=row.run, outcome=0.0), tip=other, llm=True)
+    with transaction.atomic():
+        evidence.refresh([row.run_id])
+    Run.objects.filter(pk=row.run_id).update(status=Run.Status.SCORING, done_at=None)
+    Retrieval.objects.filter(run=row.run_id).update(tip_followed_llm=None, llm_source="")
+    record_review(row.pk, followed=False, by="ann")
+    assert label(row) == (False, "ann")
+    assert misleading(other.pk) == [1, 0]  # the judge was about to say so again
+    Retrieval.objects.filter(pk=seen.pk).update(tip_followed_llm=True, llm_source="judge-a@0")
+    Run.objects.filter(pk=row.run_id).update(status=Run.Status.FINALIZING)
+    record_review(row.pk, followed=False, by="bob")
+    assert (misleading(row.tip_id), misleading(other.pk)) == ([0, 1], [1, 0])
+
+
+def test_sums_that_are_wrong_already_are_named_with_their_mend_and_nothing_is_kept() -> None:
+    row = final_row()
+    TipEvidence.objects.update(misleading=0)
+    with pytest.raises(SumsDrifted, match=rf"retrieval {row.pk} .*manage\.py recount "):
+        record_review(row.pk, followed=False, by="ann")
+    assert label(row) == (None, "")
+    assert not Review.objects.exists()
 
 
 def test_what_cannot_be_reviewed_says_why_and_changes_nothing() -> None:

@@ -63,3 +63,20 @@ def test_the_table_shows_hostile_names_as_text() -> None:
 def test_an_unknown_scope_is_an_error(args: list[str]) -> None:
     with pytest.raises(CommandError, match="nobody"):
         call_command("rows_in_doubt", *args)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("--run", ""), "no run has the external id or primary key ''"),
+        (("--latest", "--skill", ""), "nothing is stored about a skill ''"),
+        (("--latest", "--skill", "a\0"), "nothing is stored about a skill 'a.x00'"),
+        (("--latest", "--skill", "\ud800"), "nothing is stored about a skill"),
+    ],
+)
+def test_what_names_no_run_or_skill_is_an_error_and_never_all_of_them(
+    args: tuple[str, ...], message: str
+) -> None:
+    make_retrieval(llm=True, trace="violated")
+    with pytest.raises(CommandError, match=message):
+        told(*args)

@@ -44,7 +44,7 @@ class Command(BaseCommand):
         """Audit, print, and fail when something does not fit."""
         skill, key = options["skill"], options["run"]
         try:
-            run = Run.objects.named(key, skill=skill) if key else None
+            run = Run.objects.named(key, skill=skill) if key is not None else None
             Scope(skill=skill).require_known_skill()
         except (UnknownRun, AmbiguousRun, ScopeError) as error:
             raise CommandError(visible(error)) from error

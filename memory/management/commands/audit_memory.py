@@ -61,7 +61,7 @@ class Command(BaseCommand):
             with one_moment():
                 report = audit(
                     skill=skill,
-                    run=Run.objects.named(key, skill=skill) if key else None,
+                    run=Run.objects.named(key, skill=skill) if key is not None else None,
                     policy=policy_named(options["policy"]),
                     limit=options["limit"],
                 )

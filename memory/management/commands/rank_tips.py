@@ -14,7 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from contextgraph.skills import SkillError
 from memory.audit.scope import Scope, ScopeError
-from memory.credit import POLICIES
+from memory.credit import POLICIES, UnknownPolicy
 from memory.management.commands.audit_memory import positive_number
 from memory.ranking_render import render_ranking
 from memory.retrieval import RankRequest, rank
@@ -63,7 +63,7 @@ class Command(BaseCommand):
             with one_moment():
                 Scope(skill=request.skill).require_known_skill()
                 ranking = rank(request, explain=options["explain"])
-        except (ScopeError, SkillError, ValueError) as error:
+        except (ScopeError, SkillError, UnknownPolicy, ValueError) as error:
             raise CommandError(visible(error)) from error
         if options["json"]:
             self.stdout.write(json.dumps(ranking.as_dict(), indent=2))

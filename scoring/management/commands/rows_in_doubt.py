@@ -1,9 +1,9 @@
 """``manage.py rows_in_doubt``: retrievals whose signals do not settle whether the tip was followed.
 
 Guarantees: reads only, and only the rows of the runs named (by default the latest of the skill); most
-causes first, then nearest to an even chance; a row that a person has reviewed is settled; with
-``--for-judge`` only rows that a judge can be asked about. Asks no judge and records no review: the
-review desk in the admin does.
+causes first, then nearest to an even chance; a row to which a person has said yes or no is settled (one
+of which none could tell is not); with ``--for-judge`` only rows that a judge can be asked about. Asks no
+judge and records no review: the review desk in the admin does.
 
 Shaped by: rows in doubt that were computed for the judge's budget and never shown to a person (issue 3).
 """
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from django.core.management.base import BaseCommand, CommandError
 from rich.table import Table
 
+from memory.audit.scope import Scope, ScopeError
 from memory.management.commands.audit_memory import positive_number
 from memory.models import Retrieval, Run
 from memory.querysets import AmbiguousRun, UnknownRun
@@ -74,16 +75,17 @@ class Command(BaseCommand):
 def _runs(options: dict[str, Any]) -> list[int]:
     skill, key = options["skill"], options["run"]
     try:
-        if key:
+        Scope(skill=skill).require_known_skill()
+        if key is not None:
             return [Run.objects.named(key, skill=skill).pk]
-    except (UnknownRun, AmbiguousRun) as error:
+    except (ScopeError, UnknownRun, AmbiguousRun) as error:
         raise CommandError(str(error)) from error
     runs = Run.objects.current()
-    if skill:
+    if skill is not None:
         runs = runs.filter(skill=skill)
     found = list(runs.values_list("pk", flat=True)[: options["latest"]])
     if not found:
-        msg = f"no run of skill {skill!r} is stored" if skill else "no run is stored yet"
+        msg = "no run is stored yet" if skill is None else f"no run of skill {skill!r} is stored"
         raise CommandError(f"{msg}: post one with manage.py post_run")
     return found
 

@@ -89,6 +89,8 @@ def test_the_scope_is_named_and_kept() -> None:
     ("args", "named"),
     [
         (("--run", "nobody"), "'nobody'"),
+        (("--run", ""), "no run has the external id or primary key ''"),
+        (("--run", "run-y", "--skill", ""), "no run of skill ''"),
         (("--run", "run-y", "--skill", "cve"), "'run-y'"),
         (("--policy", "adr0021"), "adr0021"),
         (("--limit", "0"), "'0' is not a whole number from 1 to"),

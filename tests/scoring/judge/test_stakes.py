@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.db import connection
 
+from memory.evidence import refresh
 from scoring.judge import stakes
 from scoring.judge.accounting import totals
 from scoring.models import EscalationBudget, Judgement, JudgePause
@@ -136,14 +137,25 @@ def test_a_followed_tip_at_a_failure_would_be_called_misleading(
 def test_a_verdict_that_moves_a_tip_across_its_eviction_gate_is_escalated(
     judge: JudgeServer, strong: JudgeServer, says: str, expected: bool
 ) -> None:
-    """Gate of the skill: 3 retrievals, mean credit 0.3. Without the verdict (0.5 + 0 + 0.5) / 3."""
+    """Six visits worth 0; a seventh decides whether the whole interval lies below the gate's 0.3."""
     tip = make_tip(text=f"judge-says={says} Keep it tidy")
-    make_retrieval(tip=tip)
-    make_retrieval(tip=tip, llm=False)
+    past = [make_retrieval(tip=tip, llm=False).run_id for _ in range(6)]
+    refresh(past)
     row = make_retrieval(attempt=make_attempt(script=SCRIPT), tip=tip, trace="abstained")
     judged(row.run)
     given = list(row.judgements.filter(tier="high_stakes").values_list("stakes", flat=True))
     assert given == ([["eviction_gate"]] if expected else [])
+
+
+def test_what_the_run_itself_gave_before_is_not_counted_twice(
+    judge: JudgeServer, strong: JudgeServer
+) -> None:
+    tip = make_tip(text="judge-says=not_followed Keep it tidy")
+    refresh([make_retrieval(tip=tip, llm=False).run_id for _ in range(5)])
+    row = make_retrieval(attempt=make_attempt(script=SCRIPT), tip=tip, trace="abstained")
+    refresh([row.run_id])
+    judged(row.run)
+    assert not row.judgements.filter(tier="high_stakes").exists()
 
 
 def test_a_row_that_a_person_has_reviewed_is_not_escalated(

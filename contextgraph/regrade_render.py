@@ -1,0 +1,126 @@
+"""A re-grading on a terminal: one line of what happened, then what changed for attempts and tips.
+
+Guarantees: a table is cut at *limit* and says by how much; texts of strangers cannot steer the terminal.
+Takes the plain data of ``RegradeReport.as_dict`` and reads no database.
+
+Shaped by: reports of which nobody could tell whether they had changed anything.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.table import Table
+
+from memory.dream_report import number_text
+from memory.terminal import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import RenderableType
+
+NAME_SHOWN: Final = 60
+QUIET: Final = ("unchanged", "confirmed")
+
+
+def render_regrade(view: dict[str, Any], *, limit: int) -> Iterator[RenderableType]:
+    """Head, runs, kinds of change, categories, tips."""
+    yield plain(_head(view), "bold")
+    if not view["revised"] and not view["confirmed"]:
+        yield plain(f"Nothing changed: every grade comes out of {view['ladder']} as it is stored.")
+    if view["unversioned"]:
+        yield plain(
+            f"{view['unversioned']} grades changed under one and the same name {view['ladder']}: the "
+            "ladder was edited without a new version. Raise [grading] version in its skill.toml.",
+            "yellow",
+        )
+    loud = [run for run in view["runs"] if run["state"] not in QUIET]
+    yield from _table(
+        ("run", "what became of it", "attempts", "revised", "confirmed", "to judge", "why"),
+        [
+            (
+                run["external_id"], run["state"], run["attempts"], run["revised"],
+                run["confirmed"], run["to_judge"], run["why"],
+            )
+            for run in loud
+        ],
+        limit,
+    )  # fmt: skip
+    yield from _table(
+        ("failure mode", "outcome", "now failure mode", "now outcome", "attempts"),
+        [
+            (
+                each["failure_mode_before"] or "–", number_text(each["value_before"]),
+                each["failure_mode_after"] or "–", number_text(each["value_after"]),
+                each["attempts"],
+            )
+            for each in view["changes"]
+        ],
+        limit,
+    )  # fmt: skip
+    yield from _table(
+        ("category", "mean outcome", "n", "now", "n", "change"),
+        [
+            (
+                each["category"] or "–",
+                number_text(each["before"]["mean"]), each["before"]["n"],
+                number_text(each["after"]["mean"]), each["after"]["n"],
+                number_text(each["change"]),
+            )
+            for each in view["categories"]
+            if each["before"] != each["after"]
+        ],
+        limit,
+    )  # fmt: skip
+    yield from _table(
+        ("tip", "flag", "credit", "now flag", "now credit"),
+        [
+            (
+                each["tip"],
+                each["flag_before"].replace("_", " "), number_text(each["credit_before"]),
+                each["flag_after"].replace("_", " "), number_text(each["credit_after"]),
+            )
+            for each in view["tips"]
+        ],
+        limit,
+    )  # fmt: skip
+    yield plain(_tail(view))
+
+
+def _head(view: dict[str, Any]) -> str:
+    verb = "would be " if view["dry_run"] else ""
+    what = "taken back" if view["cause"] == "undo" else f"graded again by {view['ladder']}"
+    return (
+        f"{view['skill']}: {view['attempts']} attempts of {len(view['runs'])} runs {verb}{what}: "
+        f"{view['revised']} outcomes changed, {view['confirmed']} confirmed under another version"
+    )
+
+
+def _tail(view: dict[str, Any]) -> str:
+    said = [
+        f"{view['tips_moved']} tips have other sums, {len(view['tips'])} another flag or sign of credit."
+    ]
+    if view["to_judge"]:
+        verb = "would wait" if view["dry_run"] else "wait"
+        said.append(f"{view['to_judge']} retrievals gained an outcome and {verb} for the judge.")
+    if view["without_outcome"]:
+        said.append(f"{view['without_outcome']} lost it before they were judged.")
+    if view["dry_run"]:
+        said.append("Nothing was changed (--dry-run).")
+    return " ".join(said)
+
+
+def _table(
+    head: Sequence[str], rows: Sequence[Sequence[object]], limit: int
+) -> Iterator[RenderableType]:
+    if not rows:
+        return
+    table = Table()
+    for name in head:
+        table.add_column(name, overflow="fold")
+    for row in rows[:limit]:
+        table.add_row(*(plain(cell, limit=NAME_SHOWN * 5) for cell in row))
+    yield table
+    if len(rows) > limit:
+        yield plain(f"and {len(rows) - limit} more (--limit, or --json for all)")

@@ -1,0 +1,112 @@
+"""Ingest takes its locks in the order of dream passes and sweeps, so that none waits in a circle."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from django.db import connection, transaction
+
+from contextgraph.ingest import LogFacts, ingest_records
+from memory.models import Retrieval, Run, Tip
+from tests.contextgraph.run_documents import attempt, retrieval, run, tip
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+
+    from contextgraph.envelope import Record
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+WAIT_S = 60.0
+
+
+def store(records: list[Record]) -> None:
+    ingest_records(lambda: iter(records), log=LogFacts(), revise=True)
+
+
+def meet(records: list[Record], *, held: QuerySet[Run] | QuerySet[Tip], wanted: Tip | Run) -> None:
+    """Hold *held* until ingest of *records* waits for it, then take *wanted* as well.
+
+    Raises OperationalError when ingest has *wanted* by then: each would wait for the other.
+    """
+    pid: list[int] = []
+    failed: list[Exception] = []
+
+    def work() -> None:
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_backend_pid()")
+                pid.append(cursor.fetchone()[0])
+            store(records)
+        except Exception as error:  # noqa: BLE001 - a thread's error must reach the test
+            failed.append(error)
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=work)
+    try:
+        with transaction.atomic():
+            assert list(held.select_for_update(no_key=True))
+            thread.start()
+            wait_until_blocked(pid)
+            rows = type(wanted)._base_manager.select_for_update(no_key=True, nowait=True)
+            assert rows.get(pk=wanted.pk)
+    finally:
+        thread.join(WAIT_S)
+    assert not thread.is_alive()
+    assert failed == []
+
+
+def wait_until_blocked(pid: list[int]) -> None:
+    end = time.monotonic() + WAIT_S
+    while time.monotonic() < end:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT cardinality(pg_blocking_pids(%s)) > 0", [pid[0] if pid else 0])
+            if cursor.fetchone()[0]:
+                return
+        time.sleep(0.02)
+    pytest.fail("ingest met no lock")
+
+
+def test_runs_that_are_replaced_are_locked_before_any_tip() -> None:
+    """A dream pass holds its run while it retires tips; a run before it in the document fills one."""
+    store(run(attempt(retrievals=(retrieval("t1"),)), external_id="old"))
+    assert Tip.objects.get().text == ""
+    document = [
+        *run(tip("t1"), attempt(), external_id="new"),
+        *run(attempt(retrievals=(retrieval("t1"),), passed=False), external_id="old"),
+    ]
+    meet(document, held=Run.objects.filter(external_id="old"), wanted=Tip.objects.get())
+    assert sorted(Run.objects.values_list("external_id", "revision")) == [
+        ("new", 1), ("old", 1), ("old", 2),
+    ]  # fmt: skip
+    assert Retrieval.objects.filter(superseded=True).count() == 1
+
+
+def test_two_documents_that_replace_the_same_runs_the_other_way_round_lock_them_alike() -> None:
+    """As the recount does, which locks runs in the order of their keys."""
+    for name in ("first", "second"):
+        store(run(attempt(retrievals=()), external_id=name))
+    document = [
+        *run(attempt(retrievals=(), passed=False), external_id="second"),
+        *run(attempt(retrievals=(), passed=False), external_id="first"),
+    ]
+    meet(
+        document,
+        held=Run.objects.filter(external_id="first"),
+        wanted=Run.objects.get(external_id="second"),
+    )
+    assert Run.objects.filter(revision=2).count() == 2
+
+
+def test_tips_that_get_their_text_are_locked_in_the_order_of_their_keys() -> None:
+    """A sweep locks the tips that it retires so."""
+    store(run(attempt(retrievals=(retrieval("a"),)), external_id="one"))
+    store(run(attempt(retrievals=(retrieval("b"),)), external_id="two"))
+    low, high = Tip.objects.order_by("pk")
+    document = run(tip(high.external_id), tip(low.external_id), external_id="three")
+    meet(document, held=Tip.objects.filter(pk=low.pk), wanted=high)
+    assert not Tip.objects.filter(text="").exists()
