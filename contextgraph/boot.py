@@ -54,7 +54,8 @@ def start_servers_for(argv: Sequence[str]) -> None:
 
     command = argv[1] if len(argv) > 1 else ""
     uses_embedded = settings.USES_EMBEDDED  # reads the settings, and with them every wrong one
-    if command in NEEDS_NO_SERVER or {"--help", "-h"} & set(argv) or not uses_embedded:
+    offline = command in NEEDS_NO_SERVER or (command == "eval_memos" and "--live" not in argv)
+    if offline or {"--help", "-h"} & set(argv) or not uses_embedded:
         return
     from contextgraph import embedded
 

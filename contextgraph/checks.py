@@ -16,6 +16,7 @@ from contextgraph.skills import FILE_NAME, SkillError, load_skill
 from memory.credit import POLICIES
 from scoring.judge import service as judge
 from scoring.judge.prompt import PromptError, PromptLibrary
+from scoring.memos.prompt_files import PARTS, MemoPrompts
 from scoring.model_size import NAME_AT_MOST
 
 if TYPE_CHECKING:
@@ -237,5 +238,11 @@ def prompts_fit(**_kwargs: Any) -> Iterable[CheckMessage]:
     for name in sorted(names | {"default"}):
         try:
             library.for_skill(name)
+        except PromptError as error:
+            yield Error(str(error), hint="Mend the prompt file.", id="contextgraph.E014")
+    memo_prompts = MemoPrompts(settings.PROMPTS_DIR)
+    for name in PARTS:
+        try:
+            memo_prompts.named(name)
         except PromptError as error:
             yield Error(str(error), hint="Mend the prompt file.", id="contextgraph.E014")

@@ -108,6 +108,13 @@ def test_a_broken_judge_prompt_is_refused(tmp_path: Path, settings: Any) -> None
     assert "contextgraph.E014" in ours()
 
 
+def test_a_broken_memo_prompt_is_refused(tmp_path: Path, settings: Any) -> None:
+    copytree(settings.PROMPTS_DIR, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "memo" / "judge.md").write_text("no front matter\n")
+    settings.PROMPTS_DIR = tmp_path
+    assert "contextgraph.E014" in ours()
+
+
 def test_every_error_says_how_to_mend_it(settings: Any) -> None:
     settings.CELERY_TASK_ACKS_LATE = False
     settings.CREDIT_POLICY = "luck"
