@@ -2,10 +2,10 @@
 
 Guarantees: a row is served only if its facts have the fingerprint of today's, it is young enough, its
 text is the one that was stored (sha256), and that text passes the gate on today's facts; the first that
-fails makes it a miss. The key covers subject, mode, variant, model, prompt and gate: a memo of another
-kind is never in the way. One writer per key at a time, by an advisory lock of the session: a writer
-that is killed leaves no lock, and as the row is written in one statement, no half memo. A fault of the
-database here is a miss, or a memo that is not kept, never an error.
+fails makes it a miss. The key covers subject, mode, variant, model, prompt, gate and writer: a memo of
+another kind is never in the way. One writer per key at a time, by an advisory lock of the session: a
+writer that is killed leaves no lock, and as the row is written in one statement, no half memo. A fault
+of the database here is a miss, or a memo that is not kept, never an error.
 
 Needs sessions that are its own (no pooler in transaction mode). Who waits longer than WAIT_S writes
 without the lock: one synthesis too many is no harm. Knows no models; the service asks them.
@@ -31,6 +31,7 @@ from django.utils import timezone
 
 from scoring.memos.gate import GATE_VERSION, check
 from scoring.memos.stored import snapshot_as_dict
+from scoring.memos.writer import WRITER_VERSION
 from scoring.models import Memo
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Way:
         """Return the key of this memo about this subject: a sha256, each part behind its length."""
         parts = (
             snapshot.product, snapshot.identifier, self.mode, self.variant, self.model,
-            self.prompt_sha, GATE_VERSION,
+            self.prompt_sha, GATE_VERSION, WRITER_VERSION,
         )  # fmt: skip
         packed = [part.encode("utf-8", "surrogatepass") for part in parts]
         return hashlib.sha256(b"".join(b"%d:%s" % (len(part), part) for part in packed)).hexdigest()

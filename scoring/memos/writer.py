@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+WRITER_VERSION: Final = "writer-1"
+"""Counted up when the templates change: part of every key under which a memo is kept."""
 TELLERS: Final[dict[str, Teller]] = {
     "run": about_run,
     "tip": about_tip,

@@ -166,11 +166,12 @@ def test_the_key_covers_all_that_decides_a_memo() -> None:
     assert len(keys) == 7
 
 
-def test_another_gate_finds_nothing_of_the_old_one(
-    written: list[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("version", ["GATE_VERSION", "WRITER_VERSION"])
+def test_another_gate_or_writer_finds_nothing_of_the_old_one(
+    written: list[str], monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
     of(run())
-    monkeypatch.setattr(cache, "GATE_VERSION", "gate-next")
+    monkeypatch.setattr(cache, version, "next")
     assert not of(run()).cached
 
 
