@@ -231,18 +231,28 @@ def judge_is_whole(**_kwargs: Any) -> Iterable[CheckMessage]:
 
 
 @register(Tags.compatibility)
+def memos_are_written_by_somebody(**_kwargs: Any) -> Iterable[CheckMessage]:
+    """A misspelt choice would show as a memo that is never written."""
+    for name, value, choices in (
+        ("CONTEXTGRAPH_MEMOS", settings.MEMOS, ("writer", "model", "off")),
+        ("MEMO_VARIANT", settings.MEMO_VARIANT, ("single", "debate")),
+    ):
+        if value not in choices:
+            yield Error(
+                f"{name}={value!r} is none of {', '.join(choices)}.",
+                hint=f"Set {name} to one of them, or unset it.",
+                id="contextgraph.E019",
+            )
+
+
+@register(Tags.compatibility)
 def prompts_fit(**_kwargs: Any) -> Iterable[CheckMessage]:
-    """A judge prompt that does not fit would fail every call of its skill."""
-    library = PromptLibrary(settings.PROMPTS_DIR)
-    names = {path.parent.name for path in settings.PROMPTS_DIR.glob("*/tip_follow_judge.md")}
-    for name in sorted(names | {"default"}):
+    """A judge prompt that does not fit would fail every call of its skill, a memo's every memo."""
+    library, memos = PromptLibrary(settings.PROMPTS_DIR), MemoPrompts(settings.PROMPTS_DIR)
+    skills = {path.parent.name for path in settings.PROMPTS_DIR.glob("*/tip_follow_judge.md")}
+    readers = [partial(library.for_skill, name) for name in sorted(skills | {"default"})]
+    for read in (*readers, *(partial(memos.named, name) for name in PARTS)):
         try:
-            library.for_skill(name)
-        except PromptError as error:
-            yield Error(str(error), hint="Mend the prompt file.", id="contextgraph.E014")
-    memo_prompts = MemoPrompts(settings.PROMPTS_DIR)
-    for name in PARTS:
-        try:
-            memo_prompts.named(name)
+            read()
         except PromptError as error:
             yield Error(str(error), hint="Mend the prompt file.", id="contextgraph.E014")

@@ -30,6 +30,7 @@ CASES: dict[str, dict[str, Any]] = {
     "contextgraph.E012": {"SIGNALS": ["trace", "vibes"]},
     "contextgraph.E015": {"JUDGE_MODE": "per_moon"},
     "contextgraph.E017": {"JUDGE_HIGH_STAKES_MODEL": "m" * 121},
+    "contextgraph.E019": {"MEMO_VARIANT": "quarrel"},
     "contextgraph.W002": {"JUDGE_HIGH_STAKES_MODEL": "m"},
     "contextgraph.W001": {"JUDGE_BASE_URL": "http://127.0.0.1:1/v1"},
 }
