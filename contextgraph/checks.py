@@ -6,6 +6,7 @@ Ids are stable; E are errors, W warnings.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from django.conf import settings
