@@ -21,7 +21,7 @@ from scoring.memos.prompt_files import PARTS, MemoPrompts
 from scoring.model_size import NAME_AT_MOST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from django.core.checks import CheckMessage
     from django.db.backends.postgresql.base import DatabaseWrapper
@@ -251,8 +251,11 @@ def prompts_fit(**_kwargs: Any) -> Iterable[CheckMessage]:
     """A judge prompt that does not fit would fail every call of its skill, a memo's every memo."""
     library, memos = PromptLibrary(settings.PROMPTS_DIR), MemoPrompts(settings.PROMPTS_DIR)
     skills = {path.parent.name for path in settings.PROMPTS_DIR.glob("*/tip_follow_judge.md")}
-    readers = [partial(library.for_skill, name) for name in sorted(skills | {"default"})]
-    for read in (*readers, *(partial(memos.named, name) for name in PARTS)):
+    readers: list[Callable[[], object]] = [
+        *(partial(library.for_skill, name) for name in sorted(skills | {"default"})),
+        *(partial(memos.named, name) for name in PARTS),
+    ]
+    for read in readers:
         try:
             read()
         except PromptError as error:
