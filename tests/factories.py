@@ -35,7 +35,7 @@ from memory.reasons import Reason
 from scoring.models import Review
 
 MOMENT = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
-"""When the first run starts; each later one some minutes after, so that a whole suite lies in the past."""
+"""When the first run starts; each later one minutes after, so that a whole suite lies in the past."""
 
 _serial = itertools.count(1)
 
