@@ -266,7 +266,7 @@ def test_what_was_withheld_counts_as_a_row_and_earns_nothing() -> None:
     refresh(run)
     row = TipEvidence.objects.get(level="tip", policy="adr0019")
     assert (row.rows, row.shown, row.credit_n, row.visits) == (1, 0, 0, 0)
-    assert TipEvidence.objects.get(level="tip", policy="outcome_only").credit_n == 1
+    assert TipEvidence.objects.get(level="tip", policy="outcome_only").credit_n == 0
 
 
 def test_a_review_moves_the_sums_by_its_difference_alone() -> None:
