@@ -1,4 +1,4 @@
-"""Two doors: the admin, and a health endpoint for load balancers and container probes."""
+"""Three doors: the admin, memos as JSON, and a health endpoint for load balancers and probes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from django.db import connection
 from django.http import JsonResponse
 from django.urls import path
 from django.views.generic import RedirectView
+
+from scoring.api_memos import memo_json
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
@@ -24,5 +26,6 @@ def healthz(_request: HttpRequest) -> JsonResponse:
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index"), name="home"),
     path("healthz", healthz, name="healthz"),
+    path("api/memos/<str:product>/<path:identifier>", memo_json, name="memo_json"),
     path("admin/", admin.site.urls),
 ]

@@ -13,7 +13,7 @@ from django.contrib import admin
 
 from memory.admin_base import ReadOnlyAdmin, excerpt
 from memory.admin_judges import JudgedRowsAdmin
-from scoring import admin_reviews, admin_stores  # noqa: F401 - importing registers their pages
+from scoring import admin_memos, admin_reviews, admin_stores  # noqa: F401 - importing registers pages
 from scoring.model_size import source_name
 from scoring.models import Calibration, JudgeCall, Judgement, JudgePause, ScoreBatch
 

@@ -21,12 +21,17 @@ from memory.models import (
     TipEvidence,
     TipVector,
 )
+from scoring.memos.cache import sha256_of
+from scoring.memos.facts import Snapshot, fact
+from scoring.memos.naming import clean
+from scoring.memos.stored import snapshot_as_dict
 from scoring.models import (
     Calibration,
     EscalationBudget,
     JudgeCall,
     Judgement,
     JudgePause,
+    Memo,
     Review,
     ScoreBatch,
     TextEmbedding,
@@ -40,9 +45,9 @@ if TYPE_CHECKING:
 
 MODELS = (
     Attempt, Ban, Calibration, DreamPass, DreamStage, EscalationBudget, EvictionSweep,
-    IncomingDocument, JudgeCall, JudgePause, Judgement, OutcomeRevision, RejectedMessage, Retrieval,
-    Review, Run, RunEvidence, ScoreBatch, SweepEntry, TextEmbedding, Tip, TipChange, TipEvidence,
-    TipVector, VerdictCache,
+    IncomingDocument, JudgeCall, JudgePause, Judgement, Memo, OutcomeRevision, RejectedMessage,
+    Retrieval, Review, Run, RunEvidence, ScoreBatch, SweepEntry, TextEmbedding, Tip, TipChange,
+    TipEvidence, TipVector, VerdictCache,
 )  # fmt: skip
 HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(2)>\u202e\x1b[2J'
 
@@ -64,7 +69,7 @@ def make_world(text: str, number: int) -> World:
         tip_followed_trace_evidence=[{"text": text, "line": 1}],
     )  # fmt: skip
     rows = [run, attempt, tip, row, *_judging(row, text, number), *_intake(text, number)]
-    rows += _memory(row, text)
+    rows += [*_memory(row, text), make_memo(text, number)]
     return {type(one): one for one in rows}
 
 
@@ -122,6 +127,31 @@ def _memory(row: Retrieval, text: str) -> list[Model]:
         make.make_ban(run=row.run, pattern=text, rule_id=text),
         make.make_tip_vector(tip=row.tip),
     ]
+
+
+def make_memo(text: str, number: int) -> Memo:
+    """A memo that was judged, with a fact that is told, one of a file, and one that is left out."""
+    facts = Snapshot(
+        "run", f"{text}{number}", None,
+        (
+            fact("attempts", "count", 5, material=True, provenance=("attempts?run_id=1",)),
+            fact("name of it", "name", clean(text), provenance=(text,)),
+            fact("retrievals", "count", 7, provenance=(f"tip_retrievals?run_id=1&answer={text}",)),
+        ),
+    )  # fmt: skip
+    said = f"There were 5 [F1] attempts. {text}"
+    verdict = {
+        "accepted": False, "reason": text, "tier": text[:20], "model": text, "prompt_sha": text,
+        "items": [{"statement": 1, "claim": text, "finding": text, "citation": f"F1, {text}",
+                   "why": text, "supported": False}], "faithfulness": "0.5",
+    }  # fmt: skip
+    return Memo.objects.create(
+        key=f"{number:064d}", product="run", identifier=facts.identifier, mode="human",
+        variant="single", model=text[:200], gate_version="gate-1", fingerprint="0" * 64,
+        facts=snapshot_as_dict(facts), text=said, text_sha256=sha256_of(said),
+        sides=[{"name": text, "text": text}], reason=text[:500], verdict=verdict,
+        verdict_tier="default", accepted=False, written_at=MOMENT, judged_at=MOMENT,
+    )  # fmt: skip
 
 
 def make_rejected(**fields: Any) -> RejectedMessage:
