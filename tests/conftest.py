@@ -26,6 +26,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 FAULTS = Path(__file__).resolve().parent / "faults"
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the marks in its own hook
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With several workers a file stays whole, and the fault tests share one: they share services.
 
