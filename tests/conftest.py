@@ -30,14 +30,13 @@ FAULTS = Path(__file__).resolve().parent / "faults"
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With several workers a file stays whole, and the fault tests share one: they share services.
 
-    They come first, because they take longest; each worker has a Postgres and a Valkey of its own.
+    Each worker has a Postgres and a Valkey of its own.
     """
     if not config.pluginmanager.hasplugin("xdist"):
         return
     for item in items:
         faulty = item.path.is_relative_to(FAULTS)
         item.add_marker(pytest.mark.xdist_group("faults" if faulty else str(item.path)))
-    items.sort(key=lambda item: not item.path.is_relative_to(FAULTS))
 
 
 CHECKOUT = Path(__file__).resolve().parent.parent

@@ -11,6 +11,7 @@ import itertools
 import os
 import shutil
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,6 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _databases = itertools.count(1)
+HERE = Path(__file__).resolve().parent
+
+
+@pytest.hookimpl(trylast=True)  # after they were shuffled
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tests of this folder take longest: with several workers they must not be the last."""
+    items.sort(key=lambda item: not item.path.is_relative_to(HERE))
 
 
 class Bench:
