@@ -27,12 +27,6 @@ _databases = itertools.count(1)
 HERE = Path(__file__).resolve().parent
 
 
-@pytest.hookimpl(trylast=True)  # after they were shuffled
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tests of this folder take longest: with several workers they must not be the last."""
-    items.sort(key=lambda item: not item.path.is_relative_to(HERE))
-
-
 class Bench:
     """Holds the servers of the session and the system that runs on them now."""
 
@@ -84,10 +78,18 @@ class Bench:
                 servers.remove()
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(trylast=True)  # after they were shuffled
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests with named services run after all others: a change of systems costs ten seconds."""
-    items.sort(key=lambda item: item.get_closest_marker("services") is not None)
+    """The tests of this folder first: they take longest, and of several workers one has them all.
+
+    Those with named services after the others: a change of systems costs ten seconds.
+    """
+    items.sort(
+        key=lambda item: (
+            not item.path.is_relative_to(HERE),
+            item.get_closest_marker("services") is not None,
+        )
+    )
 
 
 @pytest.fixture(scope="session")
