@@ -40,7 +40,7 @@ status: $(READY) ## what runs, and where the admin is
 	@$(BIN)/python manage.py status
 
 test: $(READY_DEV) ## the tests (real Postgres, real broker, started by the tests themselves)
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
 
 faults: $(READY_DEV) ## only the fault tests: real servers and workers, killed
 	@$(BIN)/python -m pytest tests/faults $(ARGS)

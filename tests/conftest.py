@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -23,20 +24,19 @@ settings.register_profile(
 settings.register_profile("ci", settings.get_profile("here"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
-FAULTS = Path(__file__).resolve().parent / "faults"
-
-
-@pytest.hookimpl(tryfirst=True)  # xdist reads the marks in its own hook
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """With several workers a file stays whole, and the fault tests share one: they share services.
 
-    Each worker has a Postgres and a Valkey of its own.
+    Each worker has a Postgres and a Valkey of its own (``tests.embedded_pair``).
     """
-    if not config.pluginmanager.hasplugin("xdist"):
-        return
-    for item in items:
-        faulty = item.path.is_relative_to(FAULTS)
-        item.add_marker(pytest.mark.xdist_group("faults" if faulty else str(item.path)))
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "faults" if nodeid.startswith("tests/faults/") else nodeid.split("::", 1)[0]
+
+    return ByFile(config, log)
 
 
 CHECKOUT = Path(__file__).resolve().parent.parent
