@@ -201,8 +201,8 @@ def size() -> int:
     return int(rows)
 
 
-def grow(rows: int, say: Callable[[str], None]) -> None:
-    """Add final runs until there are *rows* retrievals; the last one may be shorter."""
+def grow(rows: int, say: Callable[[str], None]) -> int:
+    """Add final runs until there are *rows* retrievals, the last one perhaps shorter; rows added."""
     there = size()
     began = there
     while there < rows:
@@ -215,6 +215,7 @@ def grow(rows: int, say: Callable[[str], None]) -> None:
         say(f"history: {there:,} of {rows:,} retrievals")
     if there > began:
         _execute("VACUUM (ANALYZE)")
+    return there - began
 
 
 def add_runs(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import uuid
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import history
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from memory.store_values import RunHandle
 
 WARM_UP = 30
-_numbers = itertools.count(1)
 
 
 class Agent:
@@ -35,7 +35,7 @@ class Agent:
 
         self.store: MemoryStore = memory_store(history.SKILL)
         self.run: RunHandle = self.store.start_run(
-            f"bench-agent-{next(_numbers)}-{history.size()}", environment_tag="rhel9"
+            f"bench-agent-{uuid.uuid4()}", environment_tag="rhel9"
         )
         self._rules = history.rules()
         random.Random(0).shuffle(self._rules)
@@ -48,9 +48,13 @@ class Agent:
         )
         return found
 
+    def _query(self, rule: Rule) -> str:
+        """A text that no other agent has asked for: it has no vector until it is asked for twice."""
+        return f"{rule.title} (noted in {self.run.external_id})"
+
     def retrieve(self, rule: Rule, *, text: bool) -> Any:
         """Once."""
-        query = rule.title if text else ""
+        query = self._query(rule) if text else ""
         return self.store.retrieve(self.run, rule.rule_id, category=rule.category, query=query)
 
     def rank(self, rule: Rule, *, text: bool) -> Any:
@@ -63,7 +67,7 @@ class Agent:
                 rule.rule_id,
                 category=rule.category,
                 environment_tag="rhel9",
-                query=rule.title if text else "",
+                query=self._query(rule) if text else "",
                 run=self.run.external_id,
             )
         )

@@ -9,6 +9,8 @@ The composite here is a rough twin, in SQL, of ``memory.ranking_parts`` and ``me
 because 4,000 candidates with three sums each take Python a tenth of a second, and Postgres a tenth of it.
 """
 
+# ruff: noqa: S608 - the statement is put together from constants and from what Django compiled
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
 
 MARGIN: Final = 1e-6
 """More than the two composites of one candidate ever differ by."""
+
+FIRST: Final = 2
+"""How many times as many as are wanted are weighed for the floor: more raise it, and cost more."""
 
 RULE, ENVIRONMENT, RETIRED = range(3)
 
@@ -71,11 +76,18 @@ def shortlists(legs: Legs, terms: Terms, *, wanted: int) -> dict[int, Shortlist]
     if not found:
         return {}
     stripped, pattern = _stripped()
-    weights = terms.weights
+    unit, expected = terms.weights.unit, _expected(terms.weights)
     statement = _STATEMENT.format(
-        found=found, stripped=stripped, expected=_expected(weights), **_OBSERVED[weights.unit]
+        found=found,
+        stripped=stripped,
+        weighed_first=_weighed("first", expected, unit),
+        weighed_possible=_weighed("possible", expected, unit),
     )
-    parameters = [*_terms(terms), *parameters, *pattern, *pattern, *_evidence(terms), wanted]
+    near, sums = _near(terms), _evidence(terms)
+    parameters = [
+        *_terms(terms), *parameters, *pattern, *pattern, *near,
+        FIRST * wanted, wanted, *sums, wanted, *sums,
+    ]  # fmt: skip
     with connection.cursor() as cursor:
         cursor.execute(statement, parameters)
         rows = cursor.fetchall()
@@ -100,7 +112,7 @@ def _found(kinds: Mapping[int, Sequence[Leg]]) -> tuple[str, list[Any]]:
     for kind, legs in kinds.items():
         compiled = [leg.query.sql_with_params() for leg in legs]
         union = " UNION ".join(f"({sql})" for sql, _ in compiled)
-        parts.append(f"SELECT {kind}, leg.* FROM ({union}) AS leg")  # noqa: S608 - Django's SQL
+        parts.append(f"SELECT {kind}, leg.* FROM ({union}) AS leg")
         parameters += [value for _, values in compiled for value in values]
     return " UNION ALL ".join(parts), parameters
 
@@ -132,17 +144,16 @@ def _terms(terms: Terms) -> list[Any]:
     ]
 
 
+def _near(terms: Terms) -> list[Any]:
+    """Parameters of the join with the cosines."""
+    return [list(terms.near), list(terms.near.values())]
+
+
 def _evidence(terms: Terms) -> list[Any]:
-    """Parameters of the joins with the evidence and the cosines, in their order."""
+    """Parameters of the looks into the evidence, in their order."""
     request = terms.request
     ours = (request.skill, terms.policy)
-    return [
-        *(*ours, request.rule_id),
-        *(*ours, request.category, bool(request.category)),
-        *ours,
-        list(terms.near),
-        list(terms.near.values()),
-    ]
+    return [*ours, request.rule_id, *ours, request.category, bool(request.category), *ours]
 
 
 # --- The statement --------------------------------------------------------------------------------
@@ -181,6 +192,33 @@ def _expected(weights: Weights) -> str:
     return _posterior(start, "rule_n", "rule_total", **how)
 
 
+def _weighed(chosen: str, expected: str, unit: str) -> str:
+    """SQL: the candidates of block *chosen* with their rough composites.
+
+    The ids are given to the index as a list. Left to join by itself, the planner, which cannot know how
+    few are chosen, reads the sums of all tips of the skill.
+    """
+    columns = "tip_id, {n} AS n, {total}::float8 AS total".format(**_OBSERVED[unit])
+    ours = f"skill = %s AND policy = %s AND tip_id = ANY(ARRAY(SELECT id FROM {chosen}))"
+    sums = f"SELECT {columns} FROM tip_evidence WHERE {ours}"
+    return f"""
+      SELECT seen.*, (base + w_credit * {expected}) * damp AS rough
+      FROM (
+        SELECT chosen.*, coalesce(on_rule.n, 0) AS rule_n, coalesce(on_rule.total, 0) AS rule_total,
+          coalesce(in_its.n, 0) AS category_n, coalesce(in_its.total, 0) AS category_total,
+          coalesce(anywhere.n, 0) AS tip_n, coalesce(anywhere.total, 0) AS tip_total,
+          coalesce(nullif(in_its.n, 0), on_rule.n, 0) AS inner_n,
+          CASE WHEN in_its.n > 0 THEN in_its.total ELSE coalesce(on_rule.total, 0) END AS inner_total
+        FROM {chosen} AS chosen
+        LEFT JOIN ({sums} AND level = 'rule' AND key = %s) AS on_rule
+          ON on_rule.tip_id = chosen.id
+        LEFT JOIN ({sums} AND level = 'category' AND key = %s AND %s) AS in_its
+          ON in_its.tip_id = chosen.id
+        LEFT JOIN ({sums} AND level = 'tip' AND key = '') AS anywhere
+          ON anywhere.tip_id = chosen.id
+      ) AS seen CROSS JOIN terms"""
+
+
 _STATEMENT: Final = f"""
 WITH terms AS (
   SELECT %s::text[] AS openings, %s::integer AS tokens, %s::float8 AS prior,
@@ -189,38 +227,39 @@ WITH terms AS (
 ), found (kind, id, source_rule_id, in_category, value, confidence, born_here) AS MATERIALIZED (
   {{found}}
 ), rules AS MATERIALIZED (
-  SELECT tips.source_rule_id, CASE WHEN tips.source_rule_id = '' THEN 0 ELSE
+  SELECT tips.source_rule_id, CASE WHEN tips.source_rule_id = ''
+      OR strpos(lower(tips.source_rule_id), rtrim(openings[1], '_')) = 0 THEN 0 ELSE
     (SELECT count(*) FROM unnest(openings) AS opening WHERE starts_with({{stripped}} || '_', opening))
     / greatest(tokens, cardinality(string_to_array({{stripped}}, '_')), 1)::float8 END AS prefix
   FROM (SELECT DISTINCT source_rule_id FROM found) AS tips CROSS JOIN terms
-), seen AS MATERIALIZED (
-  SELECT found.*, prefix, coalesce(cosine, 0) AS cosine,
-    coalesce(on_rule.{{n}}, 0) AS rule_n, coalesce(on_rule.{{total}}::float8, 0) AS rule_total,
-    coalesce(in_its.{{n}}, 0) AS category_n, coalesce(in_its.{{total}}::float8, 0) AS category_total,
-    coalesce(anywhere.{{n}}, 0) AS tip_n, coalesce(anywhere.{{total}}::float8, 0) AS tip_total,
-    coalesce(nullif(in_its.{{n}}, 0), on_rule.{{n}}, 0) AS inner_n,
-    CASE WHEN in_its.{{n}} > 0 THEN in_its.{{total}}::float8
-      ELSE coalesce(on_rule.{{total}}::float8, 0) END AS inner_total
-  FROM found JOIN rules USING (source_rule_id)
-  LEFT JOIN tip_evidence AS on_rule ON on_rule.skill = %s AND on_rule.policy = %s
-    AND on_rule.level = 'rule' AND on_rule.key = %s AND on_rule.tip_id = found.id
-  LEFT JOIN tip_evidence AS in_its ON in_its.skill = %s AND in_its.policy = %s
-    AND in_its.level = 'category' AND in_its.key = %s AND in_its.tip_id = found.id AND %s
-  LEFT JOIN tip_evidence AS anywhere ON anywhere.skill = %s AND anywhere.policy = %s
-    AND anywhere.level = 'tip' AND anywhere.key = '' AND anywhere.tip_id = found.id
+), based AS (
+  SELECT found.*, CASE WHEN born_here THEN w_same_run ELSE 1 END AS damp,
+    w_prefix * prefix + w_category * in_category::integer + w_source * CASE
+      WHEN abs(value) > {NEGLIGIBLE} AND abs(confidence) > {NEGLIGIBLE} THEN value * confidence ELSE 0 END
+    + w_similarity * coalesce(cosine, 0) AS base
+  FROM found JOIN rules USING (source_rule_id) CROSS JOIN terms
   LEFT JOIN unnest(%s::bigint[], %s::float8[]) AS near (id, cosine) ON near.id = found.id
-), scored AS (
-  SELECT seen.*, (w_prefix * prefix + w_category * in_category::integer + w_credit * {{expected}}
-    + w_source * CASE WHEN abs(value) > {NEGLIGIBLE} AND abs(confidence) > {NEGLIGIBLE}
-      THEN value * confidence ELSE 0 END
-    + w_similarity * cosine) * CASE WHEN born_here THEN w_same_run ELSE 1 END AS rough
-  FROM seen CROSS JOIN terms
+), placed AS MATERIALIZED (
+  SELECT *, count(*) OVER (PARTITION BY kind) AS size,
+    row_number() OVER (PARTITION BY kind ORDER BY base * damp DESC) AS place
+  FROM based
+), first AS MATERIALIZED (
+  SELECT * FROM placed WHERE place <= %s
+), floors AS (
+  SELECT DISTINCT kind, nth_value(rough, %s) OVER (PARTITION BY kind ORDER BY rough DESC
+    ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS enough
+  FROM ({{weighed_first}}) AS weighed
+), possible AS MATERIALIZED (
+  SELECT placed.* FROM placed JOIN floors USING (kind) CROSS JOIN terms
+  WHERE enough IS NULL OR (base + abs(w_credit)) * damp > enough - {2 * MARGIN}
 ), ranked AS (
-  SELECT *, count(*) OVER (PARTITION BY kind) AS size, nth_value(rough, %s) OVER
+  SELECT *, nth_value(rough, %s) OVER
     (PARTITION BY kind ORDER BY rough DESC ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
     AS cut
-  FROM scored
+  FROM ({{weighed_possible}}) AS weighed
 )
 SELECT kind, id, source_rule_id, in_category, value, confidence, born_here, cut, size
 FROM ranked WHERE cut IS NULL OR rough > cut - {2 * MARGIN} ORDER BY kind, id
-"""  # noqa: S608 - of constants; what is put in later was compiled by Django
+"""
+"""Three steps: what each candidate has without its evidence; the composites of the first by that, of
+which the one at the place that is wanted is a floor; then those of all who could still be above it."""

@@ -230,11 +230,11 @@ def _by_numpy(store: Store, query: FloatArray, wanted: int) -> _Chosen:
     taken: list[int] = []
     looked = 0
     for part in _nearest_first(rough, kept.ids, first=2 * wanted):
-        if len(taken) > wanted:
-            break
         active = _active(kept.ids[part].tolist())
         taken += [index for index in part.tolist() if int(kept.ids[index]) in active]
         looked += len(part)
+        if len(taken) > wanted:
+            break  # here, not above: to be asked for the other part, it would be sorted
     complete = looked == len(rough) and len(taken) <= wanted
     taken = taken[:wanted]
     return _Chosen(
@@ -258,9 +258,16 @@ def _nearest_first(
         yield part[np.lexsort((ids[part], -rough[part]))]
 
 
+_ACTIVE: Final = """
+SELECT id FROM tips WHERE id = ANY(%s) AND retired_at IS NULL AND scope = %s AND text <> ''
+"""
+
+
 def _active(tip_ids: list[int]) -> set[int]:
-    tips = Tip.objects.active().filter(pk__in=tip_ids, scope=Tip.Scope.RULE).exclude(text="")
-    return set(tips.values_list("pk", flat=True))
+    """Those that may rank; by one parameter, for hundreds take the ORM longer than the database."""
+    with connection.cursor() as cursor:
+        cursor.execute(_ACTIVE, [tip_ids, Tip.Scope.RULE.value])
+        return {pk for (pk,) in cursor.fetchall()}
 
 
 def _vectors_of(store: Store, length: int) -> _Kept:
