@@ -51,6 +51,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     with scratch.database(options.root, keep=options.root is not None) as root:
         found["machine"] = scratch.machine()
         history.prepare()
+        memory_sweep.give_all_back()
         for rows in options.sizes:
             size = found[f"{rows:,} rows"] = grow(rows, root)
             if "left_out" not in size and "retrieve" in options.parts:

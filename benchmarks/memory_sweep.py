@@ -39,6 +39,8 @@ def measure(gate: Eviction, repeats: int) -> dict[str, Any]:
         seconds, _ = timed(eviction.flips, history.SKILL, gate, stricter)
         times["flips"].append(seconds)
         assert change.tips == back.tips, "an undone sweep gives back what it took"
+        kept_to = sweep.entries.filter(over_cap=False).count()
+        assert len(change.tips) == kept_to, "another benchmark sweeps the same tips"
     python, database = (round(seconds / repeats, 3) for seconds in processor.used())
     return {
         **{name: few(seconds) for name, seconds in times.items()},
@@ -49,6 +51,16 @@ def measure(gate: Eviction, repeats: int) -> dict[str, Any]:
         "processor": {"python_s": python, "database_s": database},
         "load": [began, load()],
     }
+
+
+def give_all_back() -> None:
+    """Undo what a benchmark that was killed, or an earlier dream pass, has left retired."""
+    from memory import eviction
+    from memory.models import EvictionSweep, Tip
+
+    for sweep in EvictionSweep.objects.filter(state=EvictionSweep.State.APPLIED):
+        eviction.undo(sweep.pk, by="bench")
+    assert Tip.objects.active().filter(skill=history.SKILL).count() == history.TIPS
 
 
 def rankings() -> list[tuple[tuple[int, float], ...]]:

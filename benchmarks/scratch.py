@@ -38,16 +38,19 @@ def database(root: Path | None, *, keep: bool = False) -> Iterator[Path]:
     place = root or Path(tempfile.mkdtemp(prefix="cg-bench-"))
     place.mkdir(exist_ok=True)
     place.chmod(0o755)  # traversable, so that the server account of a root run can work in place
+    alone = False
     try:
         _set_up(place)
+        _refuse_company()
+        alone = True
         yield place
     finally:
-        if keep:
-            embedded.stop(place)
-        else:
+        if not keep:
             embedded.remove(place)
             if root is None:
                 shutil.rmtree(place, ignore_errors=True)
+        elif alone:  # else the servers are in use
+            embedded.stop(place)
 
 
 def _set_up(place: Path) -> None:
@@ -69,6 +72,18 @@ def _set_up(place: Path) -> None:
 
     django.setup()
     call_command("migrate", verbosity=0)
+
+
+def _refuse_company() -> None:
+    """Two benchmarks on one database would measure, and sweep away, each other. Ends with the session."""
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_lock(hashtext('benchmark'))")
+        if not cursor.fetchone()[0]:
+            sys.exit(
+                "another benchmark is at work on this database: wait for it, or name another --root"
+            )
 
 
 # --- The machine ----------------------------------------------------------------------------------
