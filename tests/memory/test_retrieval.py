@@ -1,10 +1,10 @@
-"""The ranker: order, candidates it may not miss, duplicates, environments, canaries, and its reasons."""
+"""The ranker: order, candidates it may not miss, duplicates, and its reasons."""
 
 from __future__ import annotations
 
 import json
 import random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -20,7 +20,6 @@ from memory.credit import UnknownPolicy, policy_named
 from memory.models import Tip, TipEvidence
 from memory.retrieval import RankRequest, rank
 from memory.shrinkage import backed_off
-from memory.snapshot import one_moment
 from tests.factories import make_tip
 from tests.memory.ranking_rows import (
     RULE,
@@ -28,16 +27,10 @@ from tests.memory.ranking_rows import (
     UPSTREAM,
     history,
     rule_tip,
-    skill_files,
     swept,
     unit,
     with_vector,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pytest_django.fixtures import SettingsWrapper
 
 pytestmark = pytest.mark.django_db
 
@@ -290,69 +283,6 @@ def test_near_vectors_are_one_advice_unless_they_say_the_opposite_or_another_val
     assert duplicate.cosine == pytest.approx(0.995, abs=1e-3)
 
 
-# --- Environments ---------------------------------------------------------------------------------
-
-
-def test_tips_of_the_environment_have_slots_of_their_own() -> None:
-    own = [rule_tip() for _ in range(3)]
-    here = make_tip(scope="environment", environment_tag="env-a")
-    everywhere = make_tip(scope="environment", source_rule_id=RULE)
-    make_tip(scope="environment", environment_tag="env-b", source_rule_id=RULE)
-    ranking = rank(RankRequest("stig", RULE, environment_tag="env-a", k=3), weights=PLAIN)
-    assert ids(ranking) == [*(tip.pk for tip in own), everywhere.pk, here.pk]
-    assert [tip.environment for tip in ranking.tips] == [False, False, False, True, True]
-    assert [tip.rank for tip in ranking.tips] == [1, 2, 3, 4, 5]
-    one = rank(REQUEST, weights=PLAIN.model_copy(update={"environment_slots": 1}))
-    assert [tip.tip_id for tip in one.tips if tip.environment] == [everywhere.pk]
-    assert not [tip for tip in rank(REQUEST, weights=UPSTREAM).tips if tip.environment]
-
-
-def test_a_tip_of_the_environment_that_harms_is_not_shown() -> None:
-    harmful = make_tip(scope="environment")
-    history(harmful, {"outcome": -0.2, "llm": True})
-    assert rank(REQUEST, weights=PLAIN).tips == ()
-
-
-# --- Canaries -------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def canaries(tmp_path: Path, settings: SettingsWrapper) -> None:
-    settings.PROMPTS_DIR = skill_files(tmp_path, eviction="canary_rate = 0.25")
-
-
-@pytest.mark.usefixtures("canaries")
-def test_a_canary_comes_on_top_and_takes_nobodys_place() -> None:
-    active = [rule_tip() for _ in range(6)]
-    best = swept(rule_tip(**BORN_WELL))
-    swept(rule_tip())
-    environment = make_tip(scope="environment")
-    ranking = rank(REQUEST, weights=PLAIN)
-    assert ids(ranking) == [*(tip.pk for tip in active[:5]), best.pk, environment.pk]
-    assert [tip.tip_id for tip in ranking.tips if tip.canary] == [best.pk]
-    assert ranking.tips[5].rank == 6
-
-
-@pytest.mark.usefixtures("canaries")
-def test_a_canary_must_have_ranked_and_must_say_something_new() -> None:
-    for _ in range(4):
-        rule_tip(**BORN_WELL)
-    rule_tip(text="Use FIPS", **BORN_WELL)
-    swept(rule_tip(text="Use FIPS.", **BORN_WELL))
-    swept(rule_tip())
-    assert not [tip for tip in rank(REQUEST, weights=UPSTREAM).tips if tip.canary]
-    # with a place free it need only be above zero
-    wide = RankRequest("stig", RULE, category="audit", k=6)
-    assert [tip.canary for tip in rank(wide, weights=UPSTREAM).tips] == [False] * 5 + [True]
-
-
-@pytest.mark.usefixtures("canaries")
-def test_what_a_person_retired_stays_out() -> None:
-    tip = swept(rule_tip())
-    Tip.objects.filter(pk=tip.pk).update(retired_sweep=None)
-    assert rank(REQUEST, weights=UPSTREAM).tips == ()
-
-
 # --- What it says of itself -----------------------------------------------------------------------
 
 
@@ -424,19 +354,3 @@ def test_the_answer_is_plain_data() -> None:
     assert json.loads(json.dumps(found)) == json.loads(json.dumps(found, default=str))
     assert found["tips"][0]["duplicates"][0]["external_id"]
     assert found["tips"][0]["parts"]["composite"] == found["tips"][0]["score"]
-
-
-@pytest.mark.usefixtures("canaries")
-def test_it_reads_a_few_times_whatever_there_is_and_never_the_retrievals() -> None:
-    history(rule_tip(), {"llm": True})
-    swept(rule_tip())
-    make_tip(scope="environment")
-    counts = []
-    for _ in range(2):
-        with one_moment(), CaptureQueriesContext(connection) as queries:
-            rank(REQUEST, explain=True)
-        assert not [one for one in queries if "tip_retrievals" in one["sql"]]
-        counts.append(len(queries))
-        for _ in range(60):
-            rule_tip(**BORN_WELL)
-    assert max(counts) == 6  # the second time no canary is good enough

@@ -1,0 +1,121 @@
+"""``update_retrieval_attempt_ids``: retrievals follow the attempt that was really made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from django.utils import timezone
+
+from contextgraph.agent import memory_store
+from memory import holdout
+from memory.models import Attempt, Retrieval, Tip
+from memory.store import Retrieved, StoreRefused
+from memory.store_rows import attempt_at
+from tests.memory.ranking_rows import RULE, rule_tip, skill_files
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from memory.store import MemoryStore, RunHandle
+
+pytestmark = pytest.mark.django_db
+
+SIBLING = RULE.replace("fchmod", "fchown")
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return memory_store("stig")
+
+
+@pytest.fixture
+def run(store: MemoryStore) -> RunHandle:
+    return store.start_run("n1", model="model-a", environment_tag="lab")
+
+
+def tips(count: int) -> list[Tip]:
+    return [rule_tip(text=f"Write option {n} into /etc/app{n}.conf") for n in range(count)]
+
+
+def rows_of(retrieved: Retrieved | int) -> list[Retrieval]:
+    key = retrieved if isinstance(retrieved, int) else retrieved.attempt_id
+    return list(Retrieval.objects.filter(attempt_id=key).order_by("rank"))
+
+
+def reasons(row: Retrieval) -> tuple[str, str, str]:
+    return row.llm_reason, row.emb_reason, row.trace_reason
+
+
+# --- Join -----------------------------------------------------------------------------------------
+
+
+def test_retrievals_follow_an_attempt_that_was_saved_under_another_number(
+    store: MemoryStore, run: RunHandle
+) -> None:
+    tips(2)
+    got = store.retrieve(run, RULE, category="audit")
+    key = store.save_attempt(run, RULE, number=5, script="x", passed=True, category="audit")
+    assert store.update_retrieval_attempt_ids(run, RULE, key) == 2
+    assert [row.outcome_value for row in rows_of(key)] == [0.5, 0.5]
+    assert {reasons(row) for row in rows_of(key)} == {("",) * 3}
+    assert not Attempt.objects.filter(pk=got.attempt_id).exists(), "it was the same attempt"
+    assert store.update_retrieval_attempt_ids(run, RULE, key) == 0
+
+
+def test_there_is_nothing_to_join_when_retrieve_and_save_agree(
+    store: MemoryStore, run: RunHandle
+) -> None:
+    tips(1)
+    got = store.retrieve(run, RULE)
+    assert store.update_retrieval_attempt_ids(run, RULE, got.attempt_id) == 0
+    key = store.save_attempt(run, RULE, script="x", passed=True)
+    assert store.update_retrieval_attempt_ids(run, RULE, key) == 0
+    assert len(rows_of(key)) == 1
+
+
+def test_a_tip_that_is_there_already_stays_where_it_is(store: MemoryStore, run: RunHandle) -> None:
+    first = tips(1)[0]
+    one = store.retrieve(run, RULE)
+    store.save_attempt(run, RULE, number=1, script="x", passed=True)
+    second = tips(1)[0]
+    rule_tip(text="Third advice of /etc/audit")
+    Tip.objects.filter(pk=second.pk).update(retired_at=timezone.now(), retired_reason="test")
+    two = store.retrieve(run, RULE)
+    assert store.update_retrieval_attempt_ids(run, RULE, one.attempt_id) == 1
+    assert [row.tip_id for row in rows_of(two)] == [first.pk]
+    assert len(rows_of(one)) == 2
+    assert Attempt.objects.get(pk=two.attempt_id).ended_at is None
+
+
+def test_a_join_that_cannot_be_meant_is_refused(store: MemoryStore, run: RunHandle) -> None:
+    key = store.save_attempt(run, RULE, script="x", passed=True)
+    with pytest.raises(StoreRefused, match=r"is one at .*fchmod, not at"):
+        store.update_retrieval_attempt_ids(run, SIBLING, key)
+    with pytest.raises(StoreRefused, match="has no attempt with primary key"):
+        store.update_retrieval_attempt_ids(run, RULE, key + 1_000)
+    store.retrieve(run, RULE)
+    store.retrieve(run, RULE)
+    with pytest.raises(StoreRefused, match="are open"):
+        store.update_retrieval_attempt_ids(run, RULE, key)
+
+
+def test_coins_stay_with_the_number_that_they_were_tossed_for(
+    tmp_path: Path, settings: Any, store: MemoryStore, run: RunHandle
+) -> None:
+    settings.PROMPTS_DIR = skill_files(tmp_path, holdout="rate = 0.1")
+    tips(2)
+    got = store.retrieve(run, RULE)
+    key = store.save_attempt(run, RULE, number=4, script="x", passed=True)
+    with pytest.raises(StoreRefused, match="number=1 instead"):
+        store.update_retrieval_attempt_ids(run, RULE, key)
+    assert all(holdout.verify(row) for row in rows_of(got))
+
+
+def test_an_open_attempt_is_found_by_the_rule_alone(store: MemoryStore, run: RunHandle) -> None:
+    got = store.retrieve(run, RULE)
+    row = Attempt.objects.get().run
+    found = attempt_at(row, RULE, None)
+    assert found is not None
+    assert found.pk == got.attempt_id
+    assert attempt_at(row, SIBLING, None) is None
