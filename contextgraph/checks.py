@@ -31,87 +31,71 @@ SAFE_BROKERS = frozenset({"amqp", "amqps", "pyamqp", "redis", "rediss", "redis+s
 
 
 @register(Tags.compatibility)
-def celery_keeps_work(**_kwargs: Any) -> list[CheckMessage]:
-    """Celery settings under which a killed process, a flushed broker or a slow task loses work."""
-    found: list[CheckMessage] = []
+def servers_keep_work(**_kwargs: Any) -> Iterable[CheckMessage]:
+    """A broker or result backend that forgets what was under way loses whole runs."""
     backend = str(settings.CELERY_RESULT_BACKEND)
     if not backend.startswith(("redis", "rediss", "sentinel")):
-        scheme = backend.split(":", 1)[0]
-        found.append(
-            Error(
-                f"The result backend {scheme!r} loses chord bodies.",
-                hint="Point CELERY_RESULT_BACKEND at a Redis or Valkey server (redis://…).",
-                id="contextgraph.E001",
-            )
-        )
-    if not settings.CELERY_TASK_ACKS_LATE:
-        found.append(
-            Error(
-                "CELERY_TASK_ACKS_LATE is off: a killed worker's tasks are lost.",
-                hint="Leave it True; every task is safe to run twice.",
-                id="contextgraph.E002",
-            )
-        )
-    if not settings.CELERY_TASK_REJECT_ON_WORKER_LOST:
-        found.append(
-            Error(
-                "CELERY_TASK_REJECT_ON_WORKER_LOST is off: a killed child's task is acknowledged.",
-                hint="Leave it True.",
-                id="contextgraph.E003",
-            )
-        )
-    if "pickle" in {*settings.CELERY_ACCEPT_CONTENT, settings.CELERY_TASK_SERIALIZER}:
-        found.append(
-            Error(
-                "Pickle is accepted on the wire: whoever reaches the broker runs code here.",
-                hint='Leave CELERY_ACCEPT_CONTENT at ["json"].',
-                id="contextgraph.E004",
-            )
+        yield Error(
+            f"The result backend {backend.split(':', 1)[0]!r} loses chord bodies.",
+            hint="Point CELERY_RESULT_BACKEND at a Redis or Valkey server (redis://…).",
+            id="contextgraph.E001",
         )
     transport = str(settings.CELERY_BROKER_URL).split(":", 1)[0]
     if transport not in SAFE_BROKERS:
-        found.append(
-            Error(
-                f"The broker transport {transport!r} is not known to keep messages in flight when a "
-                "worker dies.",
-                hint="Use RabbitMQ (amqp://) or Redis/Valkey (redis://).",
-                id="contextgraph.E005",
-            )
+        yield Error(
+            f"The broker transport {transport!r} is not known to keep messages in flight when a "
+            "worker dies.",
+            hint="Use RabbitMQ (amqp://) or Redis/Valkey (redis://).",
+            id="contextgraph.E005",
         )
-    if settings.CELERY_RESULT_EXPIRES <= settings.VISIBILITY_TIMEOUT:
-        found.append(
-            Error(
-                "CELERY_RESULT_EXPIRES is shorter than a redelivery: open chords would expire.",
-                hint="Keep it at a day.",
-                id="contextgraph.E006",
-            )
-        )
-    return found
 
 
 @register(Tags.compatibility)
-def timings_fit(**_kwargs: Any) -> list[CheckMessage]:
-    """Timeouts that contradict each other make two workers do one task at the same time."""
-    found: list[CheckMessage] = []
+def tasks_keep_work(**_kwargs: Any) -> Iterable[CheckMessage]:
+    """Celery settings under which a killed process loses its tasks, or a stranger's code is run."""
+    if not settings.CELERY_TASK_ACKS_LATE:
+        yield Error(
+            "CELERY_TASK_ACKS_LATE is off: a killed worker's tasks are lost.",
+            hint="Leave it True; every task is safe to run twice.",
+            id="contextgraph.E002",
+        )
+    if not settings.CELERY_TASK_REJECT_ON_WORKER_LOST:
+        yield Error(
+            "CELERY_TASK_REJECT_ON_WORKER_LOST is off: a killed child's task is acknowledged.",
+            hint="Leave it True.",
+            id="contextgraph.E003",
+        )
+    if "pickle" in {*settings.CELERY_ACCEPT_CONTENT, settings.CELERY_TASK_SERIALIZER}:
+        yield Error(
+            "Pickle is accepted on the wire: whoever reaches the broker runs code here.",
+            hint='Leave CELERY_ACCEPT_CONTENT at ["json"].',
+            id="contextgraph.E004",
+        )
+
+
+@register(Tags.compatibility)
+def timings_fit(**_kwargs: Any) -> Iterable[CheckMessage]:
+    """Timeouts that contradict each other: a chord expires, or two workers do one task at once."""
+    if settings.CELERY_RESULT_EXPIRES <= settings.VISIBILITY_TIMEOUT:
+        yield Error(
+            "CELERY_RESULT_EXPIRES is shorter than a redelivery: open chords would expire.",
+            hint="Keep it at a day.",
+            id="contextgraph.E006",
+        )
     if settings.TASK_TIME_LIMIT >= settings.VISIBILITY_TIMEOUT:
-        found.append(
-            Error(
-                f"A task may run {settings.TASK_TIME_LIMIT} s, but is redelivered after "
-                f"{settings.VISIBILITY_TIMEOUT} s.",
-                hint="Raise CONTEXTGRAPH_VISIBILITY_TIMEOUT_S above CONTEXTGRAPH_TASK_TIME_LIMIT_S.",
-                id="contextgraph.E007",
-            )
+        yield Error(
+            f"A task may run {settings.TASK_TIME_LIMIT} s, but is redelivered after "
+            f"{settings.VISIBILITY_TIMEOUT} s.",
+            hint="Raise CONTEXTGRAPH_VISIBILITY_TIMEOUT_S above CONTEXTGRAPH_TASK_TIME_LIMIT_S.",
+            id="contextgraph.E007",
         )
     if settings.JUDGE_BASE_URL and settings.SCORE_LEASE_S <= settings.JUDGE_DEADLINE_S:
-        found.append(
-            Error(
-                f"A batch lease of {settings.SCORE_LEASE_S:g} s ends before one judge call may "
-                f"({settings.JUDGE_DEADLINE_S:g} s): its rows would be judged twice.",
-                hint="Raise CONTEXTGRAPH_SCORE_LEASE_S or lower JUDGE_DEADLINE_S.",
-                id="contextgraph.E008",
-            )
+        yield Error(
+            f"A batch lease of {settings.SCORE_LEASE_S:g} s ends before one judge call may "
+            f"({settings.JUDGE_DEADLINE_S:g} s): its rows would be judged twice.",
+            hint="Raise CONTEXTGRAPH_SCORE_LEASE_S or lower JUDGE_DEADLINE_S.",
+            id="contextgraph.E008",
         )
-    return found
 
 
 @register(Tags.compatibility)

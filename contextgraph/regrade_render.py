@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    Content = tuple[Sequence[str], Sequence[Sequence[object]]]
+
 NAME_SHOWN: Final = 60
 QUIET: Final = ("unchanged", "confirmed")
 
@@ -35,57 +37,55 @@ def render_regrade(view: dict[str, Any], *, limit: int) -> Iterator[RenderableTy
             "ladder was edited without a new version. Raise [grading] version in its skill.toml.",
             "yellow",
         )
-    loud = [run for run in view["runs"] if run["state"] not in QUIET]
-    yield from _table(
-        ("run", "what became of it", "attempts", "revised", "confirmed", "to judge", "why"),
-        [
-            (
-                run["external_id"], run["state"], run["attempts"], run["revised"],
-                run["confirmed"], run["to_judge"], run["why"],
-            )
-            for run in loud
-        ],
-        limit,
-    )  # fmt: skip
-    yield from _table(
-        ("failure mode", "outcome", "now failure mode", "now outcome", "attempts"),
-        [
-            (
-                each["failure_mode_before"] or "–", number_text(each["value_before"]),
-                each["failure_mode_after"] or "–", number_text(each["value_after"]),
-                each["attempts"],
-            )
-            for each in view["changes"]
-        ],
-        limit,
-    )  # fmt: skip
-    yield from _table(
-        ("category", "mean outcome", "n", "now", "n", "change"),
-        [
-            (
-                each["category"] or "–",
-                number_text(each["before"]["mean"]), each["before"]["n"],
-                number_text(each["after"]["mean"]), each["after"]["n"],
-                number_text(each["change"]),
-            )
-            for each in view["categories"]
-            if each["before"] != each["after"]
-        ],
-        limit,
-    )  # fmt: skip
-    yield from _table(
-        ("tip", "flag", "credit", "now flag", "now credit"),
-        [
-            (
-                each["tip"],
-                each["flag_before"].replace("_", " "), number_text(each["credit_before"]),
-                each["flag_after"].replace("_", " "), number_text(each["credit_after"]),
-            )
-            for each in view["tips"]
-        ],
-        limit,
-    )  # fmt: skip
+    for table in (_runs, _changes, _categories, _tips):
+        head, rows = table(view)
+        yield from _table(head, rows, limit)
     yield plain(_tail(view))
+
+
+def _runs(view: dict[str, Any]) -> Content:
+    head = ("run", "what became of it", "attempts", "revised", "confirmed", "to judge", "why")
+    keys = ("external_id", "state", "attempts", "revised", "confirmed", "to_judge", "why")
+    loud = [run for run in view["runs"] if run["state"] not in QUIET]
+    return head, [[run[key] for key in keys] for run in loud]
+
+
+def _changes(view: dict[str, Any]) -> Content:
+    head = ("failure mode", "outcome", "now failure mode", "now outcome", "attempts")
+    return head, [
+        [
+            each["failure_mode_before"] or "–", number_text(each["value_before"]),
+            each["failure_mode_after"] or "–", number_text(each["value_after"]),
+            each["attempts"],
+        ]
+        for each in view["changes"]
+    ]  # fmt: skip
+
+
+def _categories(view: dict[str, Any]) -> Content:
+    head = ("category", "mean outcome", "n", "now", "n", "change")
+    return head, [
+        [
+            each["category"] or "–",
+            number_text(each["before"]["mean"]), each["before"]["n"],
+            number_text(each["after"]["mean"]), each["after"]["n"],
+            number_text(each["change"]),
+        ]
+        for each in view["categories"]
+        if each["before"] != each["after"]
+    ]  # fmt: skip
+
+
+def _tips(view: dict[str, Any]) -> Content:
+    head = ("tip", "flag", "credit", "now flag", "now credit")
+    return head, [
+        [
+            each["tip"],
+            each["flag_before"].replace("_", " "), number_text(each["credit_before"]),
+            each["flag_after"].replace("_", " "), number_text(each["credit_after"]),
+        ]
+        for each in view["tips"]
+    ]  # fmt: skip
 
 
 def _head(view: dict[str, Any]) -> str:

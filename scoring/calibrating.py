@@ -147,17 +147,9 @@ def gather_pairs(
         ModelTooSmall: figures of this judge are never shown, so it is not asked.
         EmbeddingError: the cosine cannot be computed.
     """
-    pairs, notes = file.pairs, []
-    signals = [Signals() for _ in pairs]
-    if TRACE in names:
-        found = traces(pairs)
-        signals = [
-            replace(said, trace_verdict=seen.verdict.value, trace_score=seen.score)
-            for said, seen in zip(signals, found, strict=True)
-        ]
-    if EMBEDDING in names:
-        near = cosines(pairs)
-        signals = [replace(said, cosine=x) for said, x in zip(signals, near, strict=True)]
+    pairs = file.pairs
+    signals = _computed_here(pairs, names)
+    notes: tuple[str, ...] = ()
     if JUDGE in names and ask is not None:
         if too_small(judge.model):
             raise ModelTooSmall(judge.model)
@@ -168,17 +160,25 @@ def gather_pairs(
     else:
         judge = Judge()
         if JUDGE in names:
-            notes.append(
-                "judge: left out, there is none to ask (set JUDGE_BASE_URL and JUDGE_MODEL)"
-            )
+            notes = ("judge: left out, there is none to ask (set JUDGE_BASE_URL and JUDGE_MODEL)",)
     return Gathered(
-        pairs=pairs,
-        signals=signals,
-        judge=judge,
-        labels="pairs",
-        sha256=file.sha256,
-        notes=tuple(notes),
+        pairs=pairs, signals=signals, judge=judge, labels="pairs", sha256=file.sha256, notes=notes
     )
+
+
+def _computed_here(pairs: Sequence[LabelledPair], names: Sequence[str]) -> list[Signals]:
+    """The signals that need no judge."""
+    signals = [Signals() for _ in pairs]
+    if TRACE in names:
+        found = traces(pairs)
+        signals = [
+            replace(said, trace_verdict=seen.verdict.value, trace_score=seen.score)
+            for said, seen in zip(signals, found, strict=True)
+        ]
+    if EMBEDDING in names:
+        near = cosines(pairs)
+        signals = [replace(said, cosine=x) for said, x in zip(signals, near, strict=True)]
+    return signals
 
 
 def _asked(
