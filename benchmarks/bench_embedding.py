@@ -33,10 +33,9 @@ from scoring.embedding import (  # noqa: E402 -- a script finds its project firs
     CHUNK_TOKENS,
     MAX_TOKENS,
     Encoder,
-    cosine,
-    cosine_max_chunk,
     load_encoder,
 )
+from scoring.vectors import cosine, cosine_max_chunk  # noqa: E402 -- as above
 from scoring.weights import model_directory  # noqa: E402 -- as above
 
 if TYPE_CHECKING:

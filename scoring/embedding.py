@@ -27,25 +27,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from scoring.vectors import (
-    DIMENSIONS,
-    FOLLOWED_COSINE,
-    CorruptVector,
     EmbeddingError,
     NonFinite,
     TextVector,
-    chunks_from_bytes,
-    cosine,
-    cosine_max_chunk,
-    from_bytes,
-    to_bytes,
 )
 from scoring.weights import (
-    MODEL_NAME,
     WEIGHTS_SHA256,
-    ModelMissing,
-    WeightsMismatch,
     load_model,
-    model_available,
     model_directory,
 )
 
@@ -54,38 +42,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from scoring.vectors import FloatArray
-
-__all__ = [
-    "BATCH_TOKENS",
-    "CHUNK_TOKENS",
-    "DIMENSIONS",
-    "FOLLOWED_COSINE",
-    "MAX_CHARACTERS",
-    "MAX_TOKENS",
-    "MODEL_NAME",
-    "RECIPE",
-    "CorruptVector",
-    "EmbeddingError",
-    "EmptyText",
-    "Encoder",
-    "EncoderWork",
-    "ForkedModel",
-    "ModelMissing",
-    "NonFinite",
-    "NotUnicode",
-    "TextTooLong",
-    "TextVector",
-    "UnencodableText",
-    "WeightsMismatch",
-    "chunk_bounds",
-    "chunks_from_bytes",
-    "cosine",
-    "cosine_max_chunk",
-    "from_bytes",
-    "load_encoder",
-    "model_available",
-    "to_bytes",
-]
 
 TokenIds = tuple[int, ...]
 
@@ -194,32 +150,51 @@ class Encoder:
         NotUnicode, TextTooLong or EmptyText (whichever is met first, with every index of that
         kind, before any vector is computed), NonFinite, and ForkedModel in a forked child.
         """
-        if os.getpid() != self.pid:
-            raise ForkedModel(self.pid)
-        _refuse_unreadable(texts)
-        distinct = list(dict.fromkeys(texts))
+        self._refuse_to_work(texts)
         with self._lock:
-            tokenized = self._tokenize(distinct)
-            blank = {text for text, found in tokenized.items() if not found.ids}
-            if blank:
-                raise EmptyText([index for index, text in enumerate(texts) if text in blank])
+            tokenized = self._tokenize(texts)
             rows = self._encode_sequences(
                 {piece for found in tokenized.values() for piece in found.pieces}
             )
-            self.work = replace(
-                self.work,
-                texts=self.work.texts + len(texts),
-                distinct_texts=self.work.distinct_texts + len(distinct),
-            )
+            self._count(len(texts), len(tokenized))
         vectors = {text: found.vector(rows) for text, found in tokenized.items()}
         return [vectors[text] for text in texts]
 
+    def encode_head(self, text: str) -> FloatArray:
+        """The ``vector`` that `encode` gives *text*, shape (384,), without the work of its chunks.
+
+        For a question that waits for its answer. Raises as `encode`.
+        """
+        self._refuse_to_work([text])
+        with self._lock:
+            head = self._tokenize([text])[text].head
+            rows = self._encode_sequences({head})
+            self._count(1, 1)
+        return rows[head].copy()
+
+    def _refuse_to_work(self, texts: Sequence[str]) -> None:
+        if os.getpid() != self.pid:
+            raise ForkedModel(self.pid)
+        _refuse_unreadable(texts)
+
+    def _count(self, texts: int, distinct: int) -> None:
+        self.work = replace(
+            self.work,
+            texts=self.work.texts + texts,
+            distinct_texts=self.work.distinct_texts + distinct,
+        )
+
     def _tokenize(self, texts: Sequence[str]) -> dict[str, _Tokenized]:
-        encodings = self._tokenizer.encode_batch(texts, add_special_tokens=False)
-        return {
+        """Each distinct text, in the order of its first place; raises EmptyText."""
+        distinct = list(dict.fromkeys(texts))
+        encodings = self._tokenizer.encode_batch(distinct, add_special_tokens=False)
+        found = {
             text: _Tokenized.of(text, encoding)
-            for text, encoding in zip(texts, encodings, strict=True)
+            for text, encoding in zip(distinct, encodings, strict=True)
         }
+        if blank := {text for text, each in found.items() if not each.ids}:
+            raise EmptyText([index for index, text in enumerate(texts) if text in blank])
+        return found
 
     def _encode_sequences(self, sequences: Set[TokenIds]) -> dict[TokenIds, FloatArray]:
         # By length, so that a batch pads next to nothing; then by content, so that the batches,

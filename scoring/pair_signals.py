@@ -57,7 +57,8 @@ def cosines(pairs: Sequence[Pair]) -> list[float | None]:
     Raises EmbeddingError.
     """
     # The model costs seconds and a gigabyte: only whoever asks for the cosine pays.
-    from scoring.embedding import cosine, load_encoder
+    from scoring.embedding import load_encoder
+    from scoring.vectors import cosine
 
     texts = dict.fromkeys(text for pair in pairs for text in (pair.tip, pair.script))
     readable = [text for text in texts if text.strip()]

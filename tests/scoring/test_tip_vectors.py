@@ -14,13 +14,16 @@ from memory.encoders import CannotEncode, current_encoder
 from memory.models import Tip, TipVector
 from scoring import embed_step, tip_vectors
 from scoring.embed_step import ENCODER_SHA256, sha256_of
-from scoring.embedding import EmptyText, ModelMissing
+from scoring.embedding import EmptyText
 from scoring.models import TextEmbedding
 from scoring.vectors import DIMENSIONS, TextVector
+from scoring.weights import ModelMissing
 from tests.factories import make_attempt, make_retrieval, make_run, make_tip
 
 if TYPE_CHECKING:
     from pytest_django.fixtures import SettingsWrapper
+
+    from scoring.vectors import FloatArray
 
 pytestmark = pytest.mark.django_db
 
@@ -36,6 +39,10 @@ class Scripted:
         if blank := [index for index, text in enumerate(texts) if not text.strip()]:
             raise EmptyText(blank)
         return [vector_of(text) for text in texts]
+
+    def encode_head(self, text: str) -> FloatArray:
+        (found,) = self.encode([text])
+        return found.vector
 
 
 def vector_of(text: str) -> TextVector:
