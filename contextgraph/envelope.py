@@ -119,6 +119,15 @@ class RunHeader(Entry):
     ended_at: AwareDatetime | None = Field(default=None, description="None when the run died.")
     model: Word = Field(default="", description="The model that acted; follow rates depend on it.")
     environment_tag: Word = ""
+    high_stakes: Annotated[bool, Field(strict=True)] = Field(
+        default=False,
+        description="Have every verdict about this run given by the stronger judge, within its budget.",
+    )
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What the sender wants done with the run, as ``Run.extra`` keeps it."""
+        return {"high_stakes": True} if self.high_stakes else {}
 
     @model_validator(mode="after")
     def _ends_after_start(self) -> Self:

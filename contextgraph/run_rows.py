@@ -266,7 +266,7 @@ def run_row(header: RunHeader, footer: RunFooter, *, digest: str, revision: int)
         model=footer.model or header.model,
         environment_tag=footer.environment_tag or header.environment_tag,
         hazards=dict(footer.hazards),
-        extra=storable_json(header.extra | footer.extra),
+        extra=storable_json(header.extra | footer.extra | header.asked),
         text_repaired=header.text_repaired or footer.text_repaired,
         state_changed_at=timezone.now(),
     )

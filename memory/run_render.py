@@ -45,6 +45,8 @@ def _head(run: dict[str, Any]) -> Iterator[RenderableType]:
         f"model {run['model'] or '(not named)'}, environment {run['environment_tag'] or '(not named)'}"
     )
     yield plain(f"{run['attempts']} attempts, {run['retrievals']} retrievals")
+    if run["high_stakes"]:
+        yield plain("high stakes: the stronger judge gives every verdict that its budget allows")
     if run["hazards"]:
         met = ", ".join(f"{name} {n}" for name, n in sorted(run["hazards"].items()))
         yield plain(f"hazards of the log: {met}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from memory.models import Run
 
@@ -25,14 +25,28 @@ class Section:
     lines: tuple[str, ...]
 
 
-_BUILDERS: Final[dict[str, Callable[[Run], Section]]] = {}
+_BUILDERS: Final[dict[str, tuple[Callable[[Run], Section], bool]]] = {}
 
 
-def register_section(name: str, build: Callable[[Run], Section]) -> None:
-    """Have *build* called for every run that is shown; a second one of the same name replaces it."""
-    _BUILDERS[name] = build
+def register_section(
+    name: str, build: Callable[[Run], Section], *, only_when_asked: bool = False
+) -> None:
+    """Have *build* called for every run that is shown; a second one of the same name replaces it.
+
+    *only_when_asked*: it has a line or more per row of the run, too many for who did not ask.
+    """
+    _BUILDERS[name] = (build, only_when_asked)
 
 
-def sections_of(run: Run) -> dict[str, Section]:
-    """Name -> section."""
-    return {name: _BUILDERS[name](run) for name in sorted(_BUILDERS)}
+def names_to_ask_for() -> list[str]:
+    """Sections that come only when they are asked for."""
+    return sorted(name for name, (_, only_when_asked) in _BUILDERS.items() if only_when_asked)
+
+
+def sections_of(run: Run, *, asked: Collection[str] = ()) -> dict[str, Section]:
+    """Name -> section: those that always come, and those of *asked*."""
+    return {
+        name: build(run)
+        for name, (build, only_when_asked) in sorted(_BUILDERS.items())
+        if not only_when_asked or name in asked
+    }

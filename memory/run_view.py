@@ -93,6 +93,7 @@ def _run(run: Run, attempts: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "id": run.pk,
         **{name: getattr(run, name) for name in RUN_FIELDS},
+        "high_stakes": run.extra.get("high_stakes") is True,
         **{name: time.isoformat() if time else None for name, time in times.items()},
         "attempts": len(attempts),
         "retrievals": sum(len(attempt["retrievals"]) for attempt in attempts),

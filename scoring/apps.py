@@ -27,6 +27,7 @@ class ScoringConfig(AppConfig):
     def ready(self) -> None:
         """Have reports say what judging cost and which judges are calibrated; the ranker find texts."""
         register_section("judge", _judge_section)
+        register_section("judgements", _judgements_section, only_when_asked=True)
         register_standing(_standing)
         register_encoder(_encoder)
 
@@ -48,5 +49,12 @@ def _standing(sources: frozenset[str]) -> Standing:
 def _judge_section(run: Run) -> Section:
     # models are not loaded yet when this module is
     from scoring.judge.accounting_text import section
+
+    return section(run)
+
+
+def _judgements_section(run: Run) -> Section:
+    # models are not loaded yet when this module is
+    from scoring.judge.judgement_text import section
 
     return section(run)

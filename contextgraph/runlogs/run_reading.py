@@ -72,6 +72,7 @@ class RunReading:
             "source": fields.word("source"),
             "model": fields.word("model"),
             "environment_tag": fields.word("environment_tag"),
+            "high_stakes": fields.flag("high_stakes") or False,
         }
         return validate(RunHeader, fields.rest(RunHeader) | header)
 

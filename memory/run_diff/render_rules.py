@@ -1,7 +1,8 @@
 """The rules of a comparison on a terminal: a block per rule, a line per tip, scripts side by side.
 
-Guarantees: a verdict is a word with the signal that gave it and, where the judge spoke, its label; what
-is retired says why; scripts keep their lines and their order, with control characters made visible.
+Guarantees: a verdict is a word with the signal that gave it and, where the judge spoke, its label, marked
+when no calibration covers that judge; what is retired says why; scripts keep their lines and their order,
+with control characters made visible.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from rich.table import Table
 from rich.text import Text
 
+from memory.provenance import UNCALIBRATED
 from memory.run_diff.layout import NOTHING, add, cut, grade, table, title
 from memory.run_diff.rules import RuleChange
 from memory.run_diff.scripts import LineChange
@@ -114,7 +116,8 @@ def _in_run(tip: TipInRun | None) -> str:
     answer = {True: "followed", False: "ignored", None: "nobody knows"}[tip.followed]
     said = f" ({tip.followed_source})" if tip.followed_source else ""
     label = tip.llm_label or tip.llm_reason
-    judge = f", judge: {label.replace('_', ' ')}" if label else ""
+    mark = f" ({UNCALIBRATED})" if tip.llm_uncalibrated else ""
+    judge = f", judge: {label.replace('_', ' ')}{mark}" if label else ""
     worth = f", credit {tip.credit:+.2f}" if tip.credit is not None else ""
     return f"{tip.rank}, {answer}{said}{judge}{worth}"
 

@@ -3,7 +3,8 @@
 Guarantees: rules whose outcome changed come first (lost ones before worse ones, the deepest fall
 first; then won and better ones), then those whose first k tips differ, most changes first; rules that
 are alike in both are not listed but counted. Each tip says whether it is retired now, and why; each
-verdict names the signal that gave it, and the judge's own label. Tips are those of the first attempt;
+verdict names the signal that gave it, the judge and its own label, and whether a calibration covers that
+judge. Tips are those of the first attempt;
 with ``every_attempt`` each attempt of A stands beside the one of B that came as early.
 
 Reads the rows of the rules it lists and no others. Does not claim that a changed tip changed the
@@ -23,6 +24,7 @@ from django.db.models.functions import Left, Length
 
 from memory.credit import credit, following, row_of
 from memory.models import Attempt, Retrieval, Tip
+from memory.provenance import standing_of
 from memory.rates import rounded
 from memory.run_diff.results import Result
 from memory.run_diff.scripts import Scripts, scripts_of
@@ -54,7 +56,10 @@ class RuleChange(enum.StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TipInRun:
-    """A tip in one attempt. ``followed_source``: the first signal with an answer; credit by policy."""
+    """A tip in one attempt. ``followed_source``: the first signal with an answer; credit by policy.
+
+    ``llm_uncalibrated``: the judge said something, and no calibration covers it.
+    """
 
     rank: int
     similarity_score: float | None
@@ -64,6 +69,8 @@ class TipInRun:
     followed_source: str | None
     llm_label: str
     llm_reason: str
+    llm_source: str
+    llm_uncalibrated: bool
     credit: float | None
 
 
@@ -193,15 +200,16 @@ class _Rows:
         unread = ["narrative", "evaluator_raw", "extra", *([] if scripts else ["script"])]
         self.attempts: dict[int, Any] = {one.pk: one for one in found.defer(*unread)}
         self.tips: dict[int, dict[int, TipInRun]] = {pk: {} for pk in attempt_ids}
-        retrievals = (
+        retrievals: list[Any] = list(
             Retrieval.objects.filter(attempt__in=attempt_ids)
             .defer("shown_text", "extra", "tip_followed_trace_evidence")
             .order_by("attempt_id", "rank", "pk")
         )
-        for row in retrievals.iterator():
+        unproved = standing_of(row.llm_source for row in retrievals).uncalibrated
+        for row in retrievals:
             kept = self.tips[row.attempt_id]
             if len(kept) < k:
-                kept[row.tip_id] = _tip_in_run(row, policy)
+                kept[row.tip_id] = _tip_in_run(row, policy, unproved)
         named = {tip_id for tips in self.tips.values() for tip_id in tips}
         self.named: dict[int, Any] = {
             tip.pk: tip
@@ -211,7 +219,7 @@ class _Rows:
         }
 
 
-def _tip_in_run(row: Retrieval, policy: Policy) -> TipInRun:
+def _tip_in_run(row: Retrieval, policy: Policy, unproved: frozenset[str]) -> TipInRun:
     plain = row_of(row)
     followed, source = following(plain)
     return TipInRun(
@@ -223,6 +231,8 @@ def _tip_in_run(row: Retrieval, policy: Policy) -> TipInRun:
         followed_source=None if source is None else str(source),
         llm_label=row.llm_label,
         llm_reason=row.llm_reason,
+        llm_source=row.llm_source,
+        llm_uncalibrated=bool(row.llm_label) and row.llm_source in unproved,
         credit=rounded(credit(plain, policy)),
     )
 

@@ -88,9 +88,10 @@ def test_one_rule_is_shown_alone_with_its_scripts_side_by_side() -> None:
     assert ["same", "x", "same", "x"] in rows
     assert [
         "bad", "[strategy]", "moved",
-        "1,", "ignored", "(llm),", "judge:", "not", "followed,", "credit", "+0.00",
-        "2,", "followed", "(llm),", "judge:", "followed,", "credit", "+0.00",
+        "1,", "ignored", "(llm),", "judge:", "not", "followed", "(uncalibrated),",
+        "2,", "followed", "(llm),", "judge:", "followed", "(uncalibrated),",
     ] in rows  # fmt: skip
+    assert ["credit", "+0.00", "credit", "+0.00"] in rows
     assert ["cut", "[strategy]", "new", "–", "1,", "not", "shown"] in rows
 
 

@@ -14,7 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 from memory.models import Run
 from memory.querysets import AmbiguousRun, UnknownRun
 from memory.run_render import render_run
-from memory.run_sections import sections_of
+from memory.run_sections import names_to_ask_for, sections_of
 from memory.run_view import run_view
 from memory.snapshot import one_moment
 from memory.terminal import plain, print_all
@@ -32,6 +32,10 @@ class Command(BaseCommand):
         """Which run, and in which form."""
         parser.add_argument("run", metavar="RUN", help="external id or primary key")
         parser.add_argument("--skill", help="needed when several skills use the external id")
+        parser.add_argument(
+            "--with", dest="asked", action="append", default=[], choices=names_to_ask_for(),
+            help="also what is long; judgements: each verdict with its checklist, quotes and tier",
+        )  # fmt: skip
         parser.add_argument("--json", action="store_true", help="everything, as JSON")
 
     def handle(self, *_args: Any, **options: Any) -> None:
@@ -39,7 +43,8 @@ class Command(BaseCommand):
         try:
             with one_moment():
                 run = Run.objects.named(options["run"], skill=options["skill"])
-                view, sections = run_view(run), sections_of(run)
+                asked = names_to_ask_for() if options["json"] else options["asked"]
+                view, sections = run_view(run), sections_of(run, asked=asked)
         except (UnknownRun, AmbiguousRun) as error:
             raise CommandError(str(error)) from error
         if options["json"]:
@@ -48,4 +53,4 @@ class Command(BaseCommand):
             return
         print_all(self.stdout, render_run(view))
         lines = [line for section in sections.values() for line in section.lines]
-        print_all(self.stdout, [plain(line, limit=500) for line in ["", *lines]])
+        print_all(self.stdout, [plain(line, limit=1_000) for line in ["", *lines]])

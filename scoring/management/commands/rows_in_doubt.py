@@ -2,8 +2,9 @@
 
 Guarantees: reads only, and only the rows of the runs named (by default the latest of the skill); most
 causes first, then nearest to an even chance; a row to which a person has said yes or no is settled (one
-of which none could tell is not); with ``--for-judge`` only rows that a judge can be asked about. Asks no
-judge and records no review: the review desk in the admin does.
+of which none could tell is not); a judge that no calibration covers is marked; with ``--for-judge`` only
+rows that a judge can be asked about. Asks no judge and records no review: the review desk in the admin
+does.
 
 Shaped by: rows in doubt that were computed for the judge's budget and never shown to a person (issue 3).
 """
@@ -19,6 +20,7 @@ from rich.table import Table
 from memory.audit.scope import Scope, ScopeError
 from memory.management.commands.audit_memory import positive_number
 from memory.models import Retrieval, Run
+from memory.provenance import UNCALIBRATED, standing_of
 from memory.querysets import AmbiguousRun, UnknownRun
 from memory.rates import rounded
 from memory.terminal import plain, print_all
@@ -65,11 +67,12 @@ class Command(BaseCommand):
             doubts = (doubt(row) for row in rows.iterator(chunk_size=2_000))
             found = in_order_of_doubt(one for one in doubts if one is not None)
         shown = found[: options["limit"]]
+        unproved = standing_of(one.row.llm_source for one in shown).uncalibrated
+        facts = [_as_dict(one, unproved) for one in shown]
         if options["json"]:
-            report = {"in_doubt": len(found), "rows": [_as_dict(one) for one in shown]}
-            self.stdout.write(json.dumps(report, indent=2))
+            self.stdout.write(json.dumps({"in_doubt": len(found), "rows": facts}, indent=2))
         else:
-            print_all(self.stdout, _render(shown, total=len(found), runs=len(runs)))
+            print_all(self.stdout, _render(facts, total=len(found), runs=len(runs)))
 
 
 def _runs(options: dict[str, Any]) -> list[int]:
@@ -90,7 +93,7 @@ def _runs(options: dict[str, Any]) -> list[int]:
     return found
 
 
-def _as_dict(one: Doubt) -> dict[str, Any]:
+def _as_dict(one: Doubt, unproved: frozenset[str]) -> dict[str, Any]:
     row = one.row
     return {
         "retrieval_id": row.pk,
@@ -102,24 +105,26 @@ def _as_dict(one: Doubt) -> dict[str, Any]:
         "p_followed": rounded(one.p),
         "causes": [str(cause) for cause in one.causes],
         "judge": row.llm_label,
+        "judge_source": row.llm_source,
+        "judge_uncalibrated": bool(row.llm_label) and row.llm_source in unproved,
         "cosine": rounded(row.tip_followed_emb),
         "trace": row.tip_followed_trace_verdict,
     }
 
 
-def _render(found: list[Doubt], *, total: int, runs: int) -> list[RenderableType]:
+def _render(found: list[dict[str, Any]], *, total: int, runs: int) -> list[RenderableType]:
     head = plain(f"{total} rows in doubt in {runs} runs", "bold")
     if not found:
         return [head]
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column in ("row", "run", "rule", "tip", "p", "judge", "cosine", "trace", "causes"):
         table.add_column(column, overflow="fold")
-    for one in found:
-        facts = _as_dict(one)
+    for facts in found:
         cosine = facts["cosine"]
+        mark = f" ({UNCALIBRATED})" if facts["judge_uncalibrated"] else ""
         cells = (
             facts["retrieval_id"], facts["run"], f"{facts['rule_id']} #{facts['attempt']}",
-            facts["tip"], f"{one.p:.2f}", facts["judge"] or "-",
+            facts["tip"], f"{facts['p_followed']:.2f}", f"{facts['judge'] or '-'}{mark}",
             "-" if cosine is None else f"{cosine:.2f}", facts["trace"] or "-",
             ", ".join(facts["causes"]).replace("_", " "),
         )  # fmt: skip
