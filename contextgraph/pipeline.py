@@ -82,7 +82,8 @@ def reopen(run_id: int, *, outbox: Outbox | None = None) -> bool:
         if not due.exists() or not _move(run_id, Run.Status.DONE, Run.Status.SCORING):
             return False
         due.update(llm_reason="", llm_retry_at=None)
-        _open_round(run_id, (Signal.JUDGE,), outbox or Outbox())
+        anew = batches.asked_anew(run_id)
+        _open_round(run_id, (Signal.JUDGE,), outbox or Outbox(), without_cache=anew)
     return True
 
 
@@ -91,20 +92,20 @@ def rescore(
     signals: tuple[Signal, ...],
     *,
     chosen: Chosen = rescoring.EVERY_ROW,
+    without_cache: bool = False,
     dry_run: bool = False,
     outbox: Outbox | None = None,
 ) -> int:
     """DONE -> SCORING: compute *signals* again, for every chosen row that can have them.
 
-    Clears what they said, their reasons and their tries; judgements stay, and are appended to.
+    Clears what they said, reasons and tries; judgements stay. Returns the answers that will be computed,
+    one per row and signal; 0: the run stays as it was.
 
     Args:
         chosen: which rows; the others are left as they are.
+        without_cache: the judge is asked anew, whatever verdicts are cached; retries too.
         dry_run: do it, count, and roll back.
         outbox: of the caller, when it scores many runs again.
-
-    Returns how many answers will be computed (a row counts once for each signal); 0: nothing to do,
-    and the run stays as it was.
 
     Raises:
         RescoreRefused: a signal is not enabled here, or the run is not DONE.
@@ -123,7 +124,7 @@ def rescore(
         if dry_run or not cleared:
             transaction.set_rollback(True)
         else:
-            _open_round(run_id, signals, outbox or Outbox())
+            _open_round(run_id, signals, outbox or Outbox(), without_cache=without_cache)
     return cleared
 
 
@@ -139,7 +140,9 @@ def _move(run_id: int, old: Run.Status, new: Run.Status) -> bool:
     return moved == 1
 
 
-def _open_round(run_id: int, signals: tuple[Signal, ...], outbox: Outbox) -> None:
+def _open_round(
+    run_id: int, signals: tuple[Signal, ...], outbox: Outbox, *, without_cache: bool = False
+) -> None:
     """Create the batches of the next scoring round; the chord goes out after the commit."""
     batches.skip_superseded(run_id)
     Run.objects.filter(pk=run_id).update(scoring_round=F("scoring_round") + 1)
@@ -151,7 +154,7 @@ def _open_round(run_id: int, signals: tuple[Signal, ...], outbox: Outbox) -> Non
             )
             logger.info("run.signal_skipped", extra={"run_id": run_id, "rows": skipped})
     signals = tuple(signal for signal in signals if enabled(signal))
-    planned = batches.plan(run, signals)
+    planned = batches.plan(run, signals, without_cache=without_cache)
     ScoreBatch.objects.bulk_create(planned, ignore_conflicts=True)
 
     def send() -> None:

@@ -23,8 +23,8 @@ class ScoreBatchAdmin(ReadOnlyAdmin):
     """Slices of runs, per signal."""
 
     list_display = (
-        "id", "run", "round", "signal", "number", "state", "tries", "leased_until", "sent_at",
-        "changed_at", "reason",
+        "id", "run", "round", "signal", "number", "state", "tries", "without_cache",
+        "leased_until", "sent_at", "changed_at", "reason",
     )  # fmt: skip
     list_select_related = ("run",)
     list_filter = ("signal", "state")

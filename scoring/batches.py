@@ -2,6 +2,7 @@
 
 Guarantees: at most HEADER_LIMIT batches a round whatever the run's size; one holder of a batch at a
 time, by lease; tries are counted before the work, so a batch that kills its process ends in FAILED.
+That a round asks the judge anew stands in its batches, so that a worker on any host obeys it.
 All times are the database's, so that hosts with other clocks agree.
 
 Shaped by: a task that crashed its worker was redelivered for ever; the count was kept in the message.
@@ -98,12 +99,25 @@ def skip_superseded(run_id: int) -> int:
     return rows.llm_pending().update(llm_reason=Reason.SKIPPED)
 
 
-def plan(run: Run, signals: tuple[Signal, ...]) -> list[ScoreBatch]:
-    """Cut the pending rows of *run* into unsaved batches for its current scoring round."""
-    return [batch for signal in signals for batch in _slices(run, signal)]
+def plan(run: Run, signals: tuple[Signal, ...], *, without_cache: bool = False) -> list[ScoreBatch]:
+    """Cut the pending rows of *run* into unsaved batches for its current scoring round.
+
+    ``without_cache``: those of the judge take no verdict from the cache, and leave none there.
+    """
+    return [
+        batch
+        for signal in signals
+        for batch in _slices(run, signal, without_cache=without_cache and signal is Signal.JUDGE)
+    ]
 
 
-def _slices(run: Run, signal: Signal) -> Iterator[ScoreBatch]:
+def asked_anew(run_id: int) -> bool:
+    """Whether the run's latest batches of the judge were without the cache: their retries are too."""
+    latest = ScoreBatch.objects.filter(run_id=run_id, signal=Signal.JUDGE).order_by("-round")
+    return bool(latest.values_list("without_cache", flat=True).first())
+
+
+def _slices(run: Run, signal: Signal, *, without_cache: bool) -> Iterator[ScoreBatch]:
     rows = list(pending(signal, run.pk).values_list("pk", "attempt_id"))
     cut = _at_attempts(rows) if signal is Signal.JUDGE else _even(rows, signal)
     for number, (first_id, last_id) in enumerate(cut, start=1):
@@ -114,6 +128,7 @@ def _slices(run: Run, signal: Signal) -> Iterator[ScoreBatch]:
             number=number,
             first_id=first_id,
             last_id=last_id,
+            without_cache=without_cache,
             sent_at=Now(),
             changed_at=Now(),
         )

@@ -26,6 +26,7 @@ from scoring.batches import REASON_COLUMN
 from scoring.embed_step import ENCODER_SHA256
 from scoring.judge.bench import TIERS, config, configured
 from scoring.judge.prompt import PromptLibrary
+from scoring.model_size import source_name
 from scoring.models import Signal
 from scoring.trace import TRACE_VERSION
 
@@ -131,7 +132,7 @@ def sources(skill: str, signal: Signal) -> list[str]:
         return [ENCODER_SHA256[:16]]
     prompt = _prompts(settings.PROMPTS_DIR).for_skill(skill)
     models = [config(tier).model for tier in TIERS if configured(tier)]
-    return [f"{model[:120]}@{prompt.sha256}" for model in models]
+    return [source_name(model, prompt.sha256) for model in models]
 
 
 @lru_cache(maxsize=8)

@@ -81,7 +81,10 @@ def enabled() -> bool:
 
 @contextlib.contextmanager
 def switched_off() -> Iterator[None]:
-    """Ask anew for everything that is judged in this thread meanwhile; nothing is kept either."""
+    """Ask anew for everything that is judged in this thread meanwhile; nothing is kept either.
+
+    How a batch that is ``without_cache`` is worked on.
+    """
     token = _switched_off.set(True)
     try:
         yield

@@ -3,7 +3,8 @@
 Guarantees: every row that was open ends with a label, or with a reason and, where it may help, the
 time of the next try; never with a default. A row that kills its process is left alone after
 JUDGE_MAX_TRIES. What a call brought is committed before the next one is made, so a killed worker loses
-no more than the calls it was waiting for. A server that is away costs no try for some hours.
+no more than the calls it was waiting for. A server that is away costs no try for some hours, and no
+escalation of the run. A batch that is to be asked anew uses no cache.
 
 Not guaranteed: at most one call per row; a worker killed between a call and its commit pays twice.
 Shaped by: judgements marked as computed when the server was away, and never asked for again.
@@ -11,6 +12,7 @@ Shaped by: judgements marked as computed when the server was away, and never ask
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -20,11 +22,12 @@ from django.db.models.functions import Greatest, Now
 
 from memory.reasons import Reason
 from scoring import batches
-from scoring.judge import pause, stakes
+from scoring.judge import cache, pause, stakes
 from scoring.judge.bench import DEFAULT, HIGH_STAKES, bench, config, configured
 from scoring.judge.pair_asking import ask_pairs
 from scoring.judge.retries import retry_delay
-from scoring.judge.session import Session, StrongSession
+from scoring.judge.session import Session
+from scoring.judge.strong_session import StrongSession
 from scoring.judge.works import works_of
 from scoring.model_size import source_name
 
@@ -55,6 +58,12 @@ def is_away() -> bool:
 
 def score(lease: Lease) -> int:
     """Judge the open rows of a batch, least tried first; returns their number."""
+    anew = cache.switched_off() if lease.batch.without_cache else contextlib.nullcontext()
+    with anew:
+        return _score(lease)
+
+
+def _score(lease: Lease) -> int:
     batch = lease.batch
     every_day, strong = bench(DEFAULT), bench(HIGH_STAKES)
     if every_day is None:

@@ -1,16 +1,20 @@
 """One judge and one script: which of its rows are known already, which are asked, what is stored.
 
-Guarantees: a pair of tip and script that is in the cache costs no call, and one that several rows
-share is asked about once; the outcome of a call is committed before the next call is made; a try is
-counted, and the judge's door looked at, before a call. Rows that were not admitted stay as they are.
+Guarantees: a pair of tip and script that is in the cache costs no call; one that several rows share is
+asked about once, also when other workers have it at the same moment: one asks, the others wait for
+what it brings (``scoring.judge.flights``), and ask themselves when that is nothing to be kept. The
+outcome of a call is committed before the next call is made; a try is counted, and the judge's door
+looked at, before a call. Rows that were not admitted stay as they are.
 
-`Session` asks the tier of every day; `StrongSession` a stronger judge, on the run's budget: its
-failures leave the rows alone. Shaped by a loop in which asking, storing and retrying were one thing.
+`Session` asks the tier of every day; ``scoring.judge.strong_session`` a stronger judge. Shaped by a
+loop in which asking, storing and retrying were one thing.
 """
 
 from __future__ import annotations
 
 import logging
+import math
+import time
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -20,16 +24,17 @@ from django.db import transaction
 
 from memory.reasons import Reason
 from scoring import batches
-from scoring.judge import cache, pause, stakes, verdict_store
+from scoring.judge import cache, pause, verdict_store
 from scoring.judge.asking import Answer, Failure, Question, Step, ask_about, groups_of
 from scoring.judge.cache import Served
 from scoring.judge.errors import JudgeUnavailable
+from scoring.judge.flights import POLL_S, Flights, patience
 from scoring.judge.pause import Door
 from scoring.judge.retries import LONGEST_BACKOFF, retry_delay
 from scoring.judge.verdict_store import Asked, Ruling, Said, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from memory.models import Retrieval
     from scoring.batches import Lease
@@ -67,6 +72,9 @@ class Session:
     paused: bool = False
     source: Source = field(init=False)
     _probing: bool = False
+    _flights: Flights = field(default_factory=Flights)
+    _elsewhere: list[Retrieval] = field(default_factory=list)
+    _patient_until: float = math.inf
 
     def __post_init__(self) -> None:
         """Name who rules here. Raises PromptError."""
@@ -79,7 +87,22 @@ class Session:
 
     def judge(self, rows: Iterable[Retrieval]) -> None:
         """Label *rows* of the work, from the cache or by asking."""
-        open_ = self._from_cache(self._pairs(rows))
+        left = list(rows)
+        while left:
+            pairs = self._pairs(left)
+            try:
+                self._ask([pairs[at] for at in self._unknown(pairs)])
+            finally:
+                self._flights.end()
+            left, self._elsewhere = self._elsewhere, []
+            if self.paused:
+                return
+            if left:
+                self._patient_until = min(self._patient_until, time.monotonic() + patience())
+                time.sleep(POLL_S)
+                batches.renew(self.lease)
+
+    def _ask(self, open_: list[Pair]) -> None:
         if not open_:
             return
         question = Question(
@@ -102,13 +125,18 @@ class Session:
 
     # --- Before a call ----------------------------------------------------------------------------
 
-    def _asked(self, row: Retrieval) -> Asked:
+    def _asked(self, row: Retrieval, served: Served) -> Asked:
         return Asked(
             row=row,
-            request_key=self._key(row, self.bench.served),
+            request_key=self._key(row, served),
             redactions=self.work.redactions(row),
             cross_skill=row.pk in self.work.cross_skill,
         )
+
+    def _served(self) -> Served:
+        """What the server says it is: as it told this process, or as its latest stored reply has it."""
+        known = self.bench.served
+        return known if known != Served() else cache.last_served(self.bench.config.model)
 
     def _key(self, row: Retrieval, served: Served) -> str:
         return cache.request_key(
@@ -124,39 +152,64 @@ class Session:
 
     def _pairs(self, rows: Iterable[Retrieval]) -> list[Pair]:
         """Rows with the same tip come together, unless everything is to be asked anew."""
+        served = self._served()
         if not cache.enabled():
-            return [[self._asked(row)] for row in rows]
+            return [[self._asked(row, served)] for row in rows]
         pairs: dict[str, Pair] = {}
         for row in rows:
-            pairs.setdefault(self.work.tips[row.pk].text, []).append(self._asked(row))
+            pairs.setdefault(self.work.tips[row.pk].text, []).append(self._asked(row, served))
         return list(pairs.values())
 
-    def _from_cache(self, pairs: Sequence[Pair]) -> list[Pair]:
-        """Publish what is known; returns the others."""
-        kept = cache.lookup(pair[0].request_key for pair in pairs)
+    def _unknown(self, pairs: Sequence[Pair]) -> list[int]:
+        """Publish what the cache knows; which pairs it does not know."""
+        served = self._served()
+        keys = [self._key(pair[0].row, served) for pair in pairs]
+        kept = cache.lookup(keys)
         said = [
             Said(
-                asked=asked,
+                asked=replace(asked, request_key=key),
                 ruling=verdict_store.ruling_from(found),
                 served_model=found.served_model,
                 system_fingerprint=found.system_fingerprint,
             )
-            for pair in pairs
-            if (found := kept.get(pair[0].request_key))
+            for key, pair in zip(keys, pairs, strict=True)
+            if (found := kept.get(key))
             for asked in pair
         ]
         self._publish(said, call=None)
-        return [pair for pair in pairs if pair[0].request_key not in kept]
+        return [at for at, key in enumerate(keys) if key not in kept]
 
     def _admitted(self, indices: Sequence[int], pairs: Sequence[Pair]) -> list[int]:
-        """Those that may be asked about now: the judge's door is open, and their try is counted."""
-        return self._counted(indices, pairs) if self._door_is_open() else []
+        """Those that may be asked about now: nobody else does, the judge's door is open, and their
+        try is counted."""
+        free = self._not_in_flight(indices, pairs)
+        # the door is looked at last: it may let in one caller alone, who must then call
+        return self._granted(free, pairs) if free and self._door_is_open() else []
+
+    def _not_in_flight(self, indices: Sequence[int], pairs: Sequence[Pair]) -> list[int]:
+        """Those that nobody else asks about, and of which no verdict has come in the meantime."""
+        if not cache.enabled():
+            return list(indices)
+        self._flights.end()  # of the group before
+        of_key = {self._key(pairs[at][0].row, Served()): at for at in indices}
+        held = self._flights.begin(of_key.keys())
+        if time.monotonic() < self._patient_until:
+            taken = [at for key, at in of_key.items() if key not in held]
+            self._elsewhere += [asked.row for at in taken for asked in pairs[at]]
+        else:
+            held = set(of_key)
+        mine = [at for key, at in of_key.items() if key in held]
+        return [mine[at] for at in self._unknown([pairs[at] for at in mine])]
 
     def _door_is_open(self) -> bool:
         door = pause.door(self.bench.tier)
         self.paused = self.paused or door is Door.PAUSED
         self._probing = self._probing or door is Door.PROBE
         return door is not Door.PAUSED
+
+    def _granted(self, indices: Sequence[int], pairs: Sequence[Pair]) -> list[int]:
+        """Those whose try is counted."""
+        return self._counted(indices, pairs)
 
     def _counted(self, indices: Sequence[int], pairs: Sequence[Pair]) -> list[int]:
         wanted = {index: [one.row.pk for one in pairs[index]] for index in indices}
@@ -171,10 +224,10 @@ class Session:
     def _take(self, step: Step, pairs: Sequence[Pair]) -> None:
         """Store what a call cost and what it settled; then open or close the door."""
         said: list[Said] = []
-        failed: list[tuple[Asked, JudgeError]] = []
+        failed: list[tuple[Pair, JudgeError]] = []
         for index, outcome in step.outcomes.items():
             if isinstance(outcome, Failure):
-                failed += [(asked, outcome.error) for asked in pairs[index]]
+                failed.append((pairs[index], outcome.error))
             else:
                 said += self._said(pairs[index], outcome, step)
         with transaction.atomic():
@@ -211,10 +264,10 @@ class Session:
             one = rulings[judgement.retrieval_id]
             self.labelled.append(Labelled(one.asked.row, one.ruling, judgement))
 
-    def _fail(self, failed: Sequence[tuple[Asked, JudgeError]], *, call: JudgeCall | None) -> None:
+    def _fail(self, failed: Sequence[tuple[Pair, JudgeError]], *, call: JudgeCall | None) -> None:
         """Write the reasons, and when the rows are asked again."""
         rows = []
-        for asked, error in failed:
+        for asked, error in each_row(failed):
             excused = _is_excused(error, self.lease.batch)
             delay = _time_to_next_try(asked.row, error, batch=self.lease.batch, excused=excused)
             rows.append((asked, error, delay, excused))
@@ -229,30 +282,9 @@ class Session:
         self._probing = False
 
 
-@dataclass
-class StrongSession(Session):
-    """Asks the stronger judge: about rows without a verdict, or to supersede one (`over`)."""
-
-    causes: Mapping[int, tuple[stakes.Stake, ...]] = field(default_factory=dict)
-    over: Mapping[int, Judgement] = field(default_factory=dict)
-
-    def _asked(self, row: Retrieval) -> Asked:
-        return replace(
-            super()._asked(row),
-            stakes=tuple(cause.value for cause in self.causes[row.pk]),
-            supersedes=self.over.get(row.pk),
-        )
-
-    def _admitted(self, indices: Sequence[int], pairs: Sequence[Pair]) -> list[int]:
-        """As many as the run's budget has left. One that supersedes a verdict uses up no try."""
-        if not self._door_is_open():
-            return []
-        granted = list(indices)[: stakes.claim(self.lease.batch.run_id, len(indices))]
-        return granted if self.over else self._counted(granted, pairs)
-
-    def _fail(self, failed: Sequence[tuple[Asked, JudgeError]], *, call: JudgeCall | None) -> None:
-        """The verdict that was to be superseded stands; a row without one is asked elsewhere."""
-        verdict_store.note_failure(failed, self.source, call=call)
+def each_row(failed: Sequence[tuple[Pair, JudgeError]]) -> list[tuple[Asked, JudgeError]]:
+    """The rows of pairs that failed, each with its error."""
+    return [(asked, error) for pair, error in failed for asked in pair]
 
 
 def _is_excused(error: JudgeError, batch: ScoreBatch) -> bool:

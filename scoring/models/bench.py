@@ -57,6 +57,9 @@ class ScoreBatch(models.Model):
     tries = models.PositiveSmallIntegerField(default=0, help_text="counted before the work")
     leased_until = models.DateTimeField(null=True, blank=True)
     lease_token = models.CharField(max_length=36, blank=True, help_text="who holds the lease")
+    without_cache = models.BooleanField(
+        default=False, db_default=False, help_text="the judge is asked anew, whatever is cached"
+    )
     sent_at = models.DateTimeField(null=True, blank=True)
     changed_at = models.DateTimeField()
     reason = models.CharField(max_length=200, blank=True)

@@ -13,6 +13,7 @@ from django.core.management import CommandError, call_command
 
 from contextgraph import pipeline
 from memory.models import Retrieval, Run
+from scoring import model_size
 from scoring.embed_step import ENCODER_SHA256
 from scoring.models import Judgement, Signal
 from scoring.rescoring import Chosen, sources
@@ -281,6 +282,15 @@ def test_the_stronger_judge_of_the_settings_is_in_use_too(settings: Any) -> None
     assert pipeline.rescore(run.pk, (Signal.JUDGE,), chosen=Chosen(stale=True)) == 0
     settings.JUDGE_HIGH_STAKES_MODEL = "stronger"
     assert pipeline.rescore(run.pk, (Signal.JUDGE,), chosen=Chosen(stale=True)) == 1
+
+
+def test_the_name_of_a_judge_is_cut_as_it_is_on_the_rows(
+    monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    monkeypatch.setattr(model_size, "NAME_AT_MOST", 3)
+    settings.JUDGE_MODEL = "judge-with-a-name"
+    [name] = sources("stig", Signal.JUDGE)
+    assert name.startswith("jud@")
 
 
 def test_a_new_prompt_makes_the_judgements_of_its_skill_stale(settings: Any, tmp_path: Any) -> None:

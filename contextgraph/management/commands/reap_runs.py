@@ -52,7 +52,7 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         """Sweep and report."""
         if options["no_cache"] and not options["inline"]:
-            msg = "--no-cache works with --inline; for the workers set JUDGE_CACHE=false"
+            msg = "--no-cache works with --inline; workers obey rescore --no-cache and JUDGE_CACHE=false"
             raise CommandError(msg)
         anew = cache.switched_off() if options["no_cache"] else contextlib.nullcontext()
         with anew:

@@ -3,6 +3,8 @@
 Guarantees: runs are found before anything is changed; each run is sent to scoring or refused by itself,
 and said so. ``--stale`` chooses the rows that another judge, prompt, encoder or trace answered than the
 one in use; ``--failed-only`` touches no answer; ``--rule``, ``--tip`` and ``--since`` narrow both.
+``--no-cache`` has the judge asked anew, by whichever worker: its verdicts are neither taken from the
+cache nor kept there, so that later runs still find the old ones.
 ``--dry-run`` counts, by signal and by who answered, and changes nothing. ``--changes`` tells afterwards
 which labels of the judge became others. Exit status 1 when a run was refused.
 
@@ -90,6 +92,10 @@ class Command(BaseCommand):
         parser.add_argument(
             "--since", type=moment, metavar="TIME", help="only rows retrieved since (ISO 8601; UTC)"
         )
+        parser.add_argument(
+            "--no-cache", action="store_true",
+            help="ask the judge anew, whatever verdicts are cached",
+        )  # fmt: skip
         parser.add_argument("--dry-run", action="store_true", help="count, change nothing")
         parser.add_argument(
             "--changes", action="store_true",
@@ -100,6 +106,9 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         """Send the runs to scoring and report; or report what an earlier call changed."""
         signals, chosen = _signals(options["signal"]), _chosen(options)
+        if options["no_cache"] and Signal.JUDGE not in signals:
+            msg = f"--no-cache is about the judge's verdicts, not about {', '.join(signals)}"
+            raise CommandError(msg)
         rows_named = chosen != Chosen(only_failed=chosen.only_failed)
         runs = _runs(
             options["runs"],
@@ -110,7 +119,7 @@ class Command(BaseCommand):
             self._changes(runs, as_json=options["json"])
             return
         shown = track(
-            _outcomes(runs, signals, chosen, dry_run=options["dry_run"]),
+            _outcomes(runs, signals, chosen, options),
             description="To scoring",
             total=len(runs),
             console=Console(stderr=True),
@@ -132,6 +141,7 @@ class Command(BaseCommand):
                 "dry_run": options["dry_run"],
                 "failed_only": options["failed_only"],
                 "stale": options["stale"],
+                "no_cache": options["no_cache"],
                 "signals": [str(signal) for signal in signals],
                 "runs": [asdict(outcome) for outcome in outcomes],
             }
@@ -151,6 +161,10 @@ class Command(BaseCommand):
             f"{len(opened)} of {len(outcomes)} runs {verb} to scoring again for "
             f"{', '.join(signals)}: {sum(outcome.answers for outcome in opened)} answers"
         )
+        if options["no_cache"]:
+            answers = sum(sum(one.why[Signal.JUDGE].values()) for one in opened)
+            asked = "would be asked" if options["dry_run"] else "is asked"
+            self.stdout.write(f"The judge {asked} about {answers} rows, none taken from the cache")
 
     def _changes(self, runs: list[Run], *, as_json: bool) -> None:
         found = [(run, label_changes(run)) for run in runs]
@@ -177,7 +191,7 @@ def moment(text: str) -> datetime:
 
 
 def _outcomes(
-    runs: list[Run], signals: tuple[Signal, ...], chosen: Chosen, *, dry_run: bool
+    runs: list[Run], signals: tuple[Signal, ...], chosen: Chosen, options: dict[str, Any]
 ) -> Iterator[Outcome]:
     outbox = Outbox()
     for run in runs:
@@ -186,7 +200,12 @@ def _outcomes(
             why = {str(signal): rescoring.why(run, signal, chosen) for signal in signals}
             if any(why.values()) or run.status != Run.Status.DONE:
                 answers = pipeline.rescore(
-                    run.pk, signals, chosen=chosen, outbox=outbox, dry_run=dry_run
+                    run.pk,
+                    signals,
+                    chosen=chosen,
+                    without_cache=options["no_cache"],
+                    outbox=outbox,
+                    dry_run=options["dry_run"],
                 )
         except (pipeline.RescoreRefused, PromptError, ValueError) as error:
             refusal = str(error)

@@ -6,6 +6,7 @@ trace.
 
 from __future__ import annotations
 
+import copy
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +14,11 @@ import pytest
 from django.db import connection
 
 from memory.evidence import refresh
+from memory.models import TipEvidence
 from scoring.judge import stakes
 from scoring.judge.accounting import totals
 from scoring.models import EscalationBudget, Judgement, JudgePause
-from tests.factories import make_attempt, make_retrieval, make_run, make_tip
+from tests.factories import make_attempt, make_retrieval, make_run, make_tip, signal_fields
 from tests.scoring.judge.bench_rows import (
     FOLLOWED,
     IGNORED,
@@ -30,7 +32,7 @@ from tests.stand_ins.judge_server import JudgeServer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from memory.models import Retrieval
+    from memory.models import Retrieval, Run, Tip
 
 pytestmark = pytest.mark.django_db
 
@@ -126,11 +128,82 @@ def test_a_yes_that_the_script_does_not_show_is_put_to_the_stronger_judge(
     assert "against_trace" in causes_of(row)
 
 
+# --- What follows from a verdict ------------------------------------------------------------------
+
+
+def causes_in(run: Run) -> list[list[str]]:
+    """Per row, in order, why it was put to the stronger judge."""
+    rows = run.retrievals.order_by("pk")
+    return [
+        [cause for asked in row.judgements.filter(tier="high_stakes") for cause in asked.stakes]
+        for row in rows
+    ]
+
+
+def shown_at(tip: Tip, *, attempts: int, run: Run | None = None, **fields: Any) -> Run:
+    """A run that was shown the tip at some rules, each with a script of its own."""
+    run = run or make_run()
+    for number in range(attempts):
+        attempt = make_attempt(
+            run=run, script=f"{SCRIPT}# {number}\n", rule_id=f"r{number}", number=1, **fields
+        )
+        make_retrieval(attempt=attempt, tip=tip, trace="abstained")
+    return run
+
+
+def each_alone(run: Run) -> None:
+    """Judge the rows one after the other, in a batch each."""
+    for number, pk in enumerate(list(run.retrievals.order_by("pk").values_list("pk", flat=True))):
+        judged(run, first_id=pk, last_id=pk, number=number + 50)
+
+
 def test_a_followed_tip_at_a_failure_would_be_called_misleading(
     judge: JudgeServer, strong: JudgeServer
 ) -> None:
-    (row,) = judged(attempt_with(FOLLOWED, outcome=0.0).run)
-    assert causes_of(row) == ["misleading"]
+    run = shown_at(make_tip(text=FOLLOWED), attempts=1, outcome=0.0)
+    judged(run)
+    assert causes_in(run) == [["misleading"]]
+
+
+def test_a_tip_that_is_called_misleading_without_the_verdict_is_not_escalated_for_it(
+    judge: JudgeServer, strong: JudgeServer
+) -> None:
+    """Its trace says so, which is asked where the judge is silent."""
+    run = attempt_with(FOLLOWED, outcome=0.0).run
+    judged(run)
+    assert causes_in(run) == [[]]
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_a_tip_that_stands_on_the_misleading_list_already_is_not_escalated_for_it(
+    judge: JudgeServer, strong: JudgeServer, apart: bool
+) -> None:
+    tip = make_tip(text=FOLLOWED)
+    refresh([make_retrieval(attempt=make_attempt(outcome=0.0), tip=tip, llm=True).run_id])
+    run = shown_at(tip, attempts=3, outcome=0.0)
+    (each_alone if apart else judged)(run)
+    assert causes_in(run) == [[], [], []]
+    assert not EscalationBudget.objects.filter(spent__gt=0).exists()
+
+
+def test_the_first_verdict_of_a_run_that_lists_a_tip_is_escalated_and_no_other(
+    judge: JudgeServer, strong: JudgeServer
+) -> None:
+    run = shown_at(make_tip(text=FOLLOWED), attempts=3, outcome=0.0)
+    each_alone(run)
+    assert causes_in(run) == [["misleading"], [], []]
+
+
+def test_a_run_that_listed_the_tip_itself_before_is_asked_again(
+    judge: JudgeServer, strong: JudgeServer
+) -> None:
+    """What the run gave is taken out; else a tip could never leave the list for want of a second look."""
+    run = shown_at(make_tip(text=FOLLOWED), attempts=1, outcome=0.0)
+    run.retrievals.update(**signal_fields(llm=True))
+    refresh([run.pk])
+    run.retrievals.update(tip_followed_llm=None, llm_source="", tip_followed_computed_at=None)
+    judged(run)
+    assert causes_in(run) == [["misleading"]]
 
 
 @pytest.mark.parametrize(("says", "expected"), [("not_followed", True), ("followed", False)])
@@ -145,6 +218,70 @@ def test_a_verdict_that_moves_a_tip_across_its_eviction_gate_is_escalated(
     judged(row.run)
     given = list(row.judgements.filter(tier="high_stakes").values_list("stakes", flat=True))
     assert given == ([["eviction_gate"]] if expected else [])
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_of_verdicts_that_evict_a_tip_together_the_one_that_completes_it_is_escalated(
+    judge: JudgeServer, strong: JudgeServer, apart: bool
+) -> None:
+    """Four visits of other runs and five of this one, which count as unknown until they are judged."""
+    tip = make_tip(text="judge-says=not_followed Keep it tidy")
+    refresh([make_retrieval(tip=tip, llm=False).run_id for _ in range(4)])
+    run = shown_at(tip, attempts=5)
+    (each_alone if apart else judged)(run)
+    expected: list[list[str]] = [[], [], [], ["eviction_gate"], []]
+    found = causes_in(run)
+    assert found == expected if apart else found.count(["eviction_gate"]) == 1
+
+
+def test_attempts_at_one_rule_are_one_visit(judge: JudgeServer, strong: JudgeServer) -> None:
+    tip = make_tip(text="judge-says=not_followed Keep it tidy")
+    refresh([make_retrieval(tip=tip, llm=False).run_id for _ in range(5)])
+    run = make_run()
+    for number in range(1, 6):
+        attempt = make_attempt(run=run, script=f"{SCRIPT}# {number}\n", number=number, rule_id="r")
+        make_retrieval(attempt=attempt, tip=tip, trace="abstained")
+    each_alone(run)
+    assert causes_in(run) == [[]] * 5
+
+
+@pytest.mark.parametrize("what", ["gate", "list"])
+def test_verdicts_that_came_at_the_same_moment_do_not_hide_each_other(
+    judge: JudgeServer, strong: JudgeServer, what: str
+) -> None:
+    """All were written before one of them was looked at: none of them alone moves the tip any more."""
+    if what == "gate":
+        tip = make_tip(text="judge-says=not_followed Keep it tidy")
+        refresh([make_retrieval(tip=tip, llm=False).run_id for _ in range(4)])
+        run = shown_at(tip, attempts=5)
+    else:
+        run = shown_at(make_tip(text=FOLLOWED), attempts=5, outcome=0.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stakes, "stakes_of", lambda *_, **__: {})
+        each_alone(run)
+    unlooked = list(run.retrievals.order_by("pk"))
+    before = {row.pk: copy.copy(row) for row in unlooked}
+    for row in before.values():
+        row.llm_label, row.tip_followed_llm, row.llm_source = "", None, ""
+    expected = (stakes.Stake.EVICTION_GATE if what == "gate" else stakes.Stake.MISLEADING,)
+    for row in unlooked:
+        assert stakes.stakes_of([row], before=before, script=SCRIPT) == {row.pk: expected}
+    Judgement.objects.create(
+        retrieval=unlooked[0], tier="high_stakes", stakes=[expected[0].value],
+        label=unlooked[0].llm_label, followed=unlooked[0].tip_followed_llm,
+        requested_model="strong-judge", prompt_sha256="0" * 64,
+    )  # fmt: skip
+    for row in unlooked:
+        assert stakes.stakes_of([row], before=before, script=SCRIPT) == {}
+
+
+def test_a_run_whose_tips_have_lost_their_sums_is_judged_all_the_same(
+    judge: JudgeServer, strong: JudgeServer
+) -> None:
+    run = shown_at(make_tip(text="judge-says=not_followed Keep it tidy"), attempts=1)
+    refresh([run.pk])
+    TipEvidence.objects.all().delete()
+    assert [row.llm_label for row in judged(run)] == ["not_followed"]
 
 
 def test_what_the_run_itself_gave_before_is_not_counted_twice(
