@@ -235,9 +235,11 @@ JUDGE_API_KEY = env_secret("JUDGE_API_KEY")
 # "openai" leaves out the request fields that only vLLM and its kin know.
 JUDGE_DIALECT = env_str("JUDGE_DIALECT", "vllm")
 JUDGE_THINKING = env_bool("JUDGE_THINKING")  # costs tokens; a reply that never ends it is unusable
-# One call for the tips of an attempt (verdicts by random id), or one call a tip. The first is the default
-# because it needs a fifth of the time (benchmarks/bench_judge.py: 7,405 retrievals at 200 ms a call, 5.1
-# times less). Which of them judges better depends on the model: calibrate_judge measures both.
+# One call for the tips of an attempt (verdicts by random id), or one call a tip ("per_tip"). The first is
+# the default for its cost alone (benchmarks/bench_judge.py, a stand-in at 200 ms a call: 5.1 times less
+# wall time for 7,405 retrievals). Which of them judges better was not measured, as no capable model was
+# at hand, and depends on the model. Measure yours: calibrate_judge --pairs under either value; it fills a
+# question up with tips of other pairs, as production asks about several, so that the two do differ.
 JUDGE_MODE = env_str("JUDGE_MODE", "per_attempt")
 JUDGE_TIPS_PER_CALL = env_int("JUDGE_TIPS_PER_CALL", 12, low=1, high=20)
 # Calls at once, over all workers; fewer while the server is overloaded.
@@ -260,8 +262,6 @@ JUDGE_HIGH_STAKES_BASE_URL = env_str("JUDGE_HIGH_STAKES_BASE_URL", JUDGE_BASE_UR
 JUDGE_HIGH_STAKES_API_KEY = env_secret("JUDGE_HIGH_STAKES_API_KEY") or (
     JUDGE_API_KEY if JUDGE_HIGH_STAKES_BASE_URL == JUDGE_BASE_URL else ""  # never to another server
 )
-if not JUDGE_HIGH_STAKES_API_KEY and JUDGE_HIGH_STAKES_BASE_URL == JUDGE_BASE_URL:
-    JUDGE_HIGH_STAKES_API_KEY = JUDGE_API_KEY  # never sent to another address
 JUDGE_ESCALATIONS_PER_RUN = env_int("JUDGE_ESCALATIONS_PER_RUN", 50)
 # For judge_report and show_run: {"model": [per million tokens in, per million tokens out]}.
 JUDGE_PRICES = env_prices("JUDGE_PRICES")

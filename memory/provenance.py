@@ -58,7 +58,7 @@ _asked: Callable[[frozenset[str]], Standing] = _nobody_vouches
 
 
 def register_standing(ask: Callable[[frozenset[str]], Standing]) -> None:
-    """Have *ask* answer for all judges at once, in one query; a second one replaces it."""
+    """Have *ask* answer for all judges at once, in two queries; a second one replaces it."""
     global _asked
     _asked = ask
 
@@ -70,7 +70,7 @@ def standing_of(sources: Iterable[str]) -> Standing:
 
 
 def uncalibrated_sources(rows: RetrievalQuerySet) -> tuple[UncalibratedSource, ...]:
-    """The uncalibrated judges behind the verdicts of *rows*, by name. Two queries at most."""
+    """The uncalibrated judges behind the verdicts of *rows*, by name. Three queries at most."""
     counted = rows.filter(HAS_VERDICT).order_by().values_list("llm_source").annotate(n=Count("pk"))
     verdicts: dict[str, int] = dict(counted)
     standing = standing_of(verdicts)

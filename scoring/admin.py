@@ -102,6 +102,8 @@ class JudgePauseAdmin(ReadOnlyAdmin):
 class CalibrationAdmin(ReadOnlyAdmin):
     """How well signals answered labelled pairs, latest first."""
 
-    list_display = ("id", "signal", "model", "version", "labels", "n", "decided", "created_at")
-    list_filter = ("labels",)
+    list_display = (
+        "id", "signal", "model", "version", "labels", "n", "decided", "adopted", "created_at",
+    )  # fmt: skip
+    list_filter = ("labels", "adopted")
     ordering = ("-id",)

@@ -1,13 +1,15 @@
 """p(followed) on the rows of a run, and the rows that a better judge or a person should look at.
 
 Guarantees: `fill` is a recount: the same rows and coefficients give the same numbers, and a row
-whose signals all fell silent loses its number; coefficients fitted with one judge are never applied
-to a label of another, which gets the hand-set ones. A review is not read: it outranks p wherever
-credit is computed.
+whose signals all fell silent loses its number; a fit is used once somebody has adopted it, and one
+made with one judge is never applied to a label of another (another model behind the same name is
+another judge), which gets the hand-set ones. A review is not read: it outranks p wherever credit is
+computed.
 
 Does not guarantee that p is calibrated: `tip_followed_p_version` says which numbers gave it.
 
-Shaped by ADR-0019's chain, in which two signals that disagreed left no mark on the row.
+Shaped by ADR-0019's chain, in which two signals that disagreed left no mark on the row, and by a fit
+to twenty pairs that became everybody's by being the latest.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from django.db import connection
 
 from memory.models import Retrieval
 from memory.reasons import STRUCTURAL
+from scoring.calibrated import answered_as, measured_as
 from scoring.following_model import (
     HAND_SET,
     JUDGE_LABELS,
@@ -70,13 +73,16 @@ def signals_of(row: Retrieval) -> Signals:
 
 
 class StoredCoefficients:
-    """The latest usable fit per judge, read once; HAND_SET where there is none."""
+    """The fit in use per judge, read once: the latest adopted one, HAND_SET where there is none.
+
+    A fit answers for its judge's labels only while that name answers as what the fit was made with.
+    """
 
     def __init__(self) -> None:
         self._of_judge: dict[str, Coefficients] = {}
         self._latest = HAND_SET
-        stored = Calibration.objects.filter(signal=COMBINED, coefficients__isnull=False)
-        for row in stored.order_by("pk"):
+        made_with: dict[str, Calibration] = {}
+        for row in Calibration.objects.filter(signal=COMBINED, adopted=True).order_by("pk"):
             try:
                 found = coefficients_from(row.coefficients)
             except CoefficientsError as error:
@@ -86,13 +92,17 @@ class StoredCoefficients:
                 continue
             self._latest = found
             if row.model:
-                self._of_judge[source_name(row.model, row.prompt_sha256)] = found
+                source = source_name(row.model, row.prompt_sha256)
+                self._of_judge[source], made_with[source] = found, row
+        answered = answered_as() if made_with else {}
+        for source, row in made_with.items():
+            if not answered.get(source, set()) <= measured_as(row):
+                logger.warning("attribution.judge_exchanged", extra={"id": row.pk, "judge": source})
+                del self._of_judge[source]
 
-    def for_row(self, row: Retrieval, signals: Signals) -> Coefficients:
-        """Those fitted with the judge that labelled *row*; for a row without a label the latest."""
-        if not signals.judge:
-            return self._latest
-        return self._of_judge.get(row.llm_source, HAND_SET)
+    def of(self, source: str) -> Coefficients:
+        """Those for labels of the judge named as in ``llm_source``; "": for rows without a label."""
+        return self._of_judge.get(source, HAND_SET) if source else self._latest
 
 
 def fill(run_id: int) -> int:
@@ -104,7 +114,7 @@ def fill(run_id: int) -> int:
     changed: list[tuple[int, float | None, str]] = []
     for row in Retrieval.objects.filter(run_id=run_id).only(*_COLUMNS, "llm_label").iterator():
         signals = signals_of(row)
-        coefficients = stored.for_row(row, signals)
+        coefficients = stored.of(row.llm_source if signals.judge else "")
         p = probability(signals, coefficients) if row.shown else None
         version = "" if p is None else coefficients.version
         if (p, version) != (row.tip_followed_p, row.tip_followed_p_version):

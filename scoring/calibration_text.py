@@ -10,7 +10,7 @@ Shaped by a report that gave one accuracy for four kinds of pairs, without an n.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from memory.terminal import visible
 from scoring.calibration import METRICS
@@ -18,7 +18,7 @@ from scoring.calibration import METRICS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from scoring.calibrating import Calibrated
+    from scoring.calibrating import Calibrated, Rivals
     from scoring.calibration import Figure, SignalReport
 
 NAMES: Final = {
@@ -55,6 +55,7 @@ def _lines(calibrated: Calibrated, source: str) -> Iterator[str]:
     yield f"- sha256 of the labels: {labels['sha256']}"
     if judge["model"]:
         yield f"- judge: {_cell(judge['model'])}, prompt sha256 {judge['prompt_sha256']}"
+        yield from map(_cell, _judge(judge))
     for note in calibrated.notes:
         yield f"- {_cell(note)}"
     yield ""
@@ -69,6 +70,39 @@ def _lines(calibrated: Calibrated, source: str) -> Iterator[str]:
         yield "## p(followed)"
         yield ""
         yield from _coefficients(calibrated)
+    if calibrated.rivals is not None:
+        yield ""
+        yield from _rivals(calibrated.rivals)
+
+
+def _judge(judge: dict[str, Any]) -> Iterator[str]:
+    for one in judge["served"]:
+        yield (
+            f"- it answered as {one['model'] or 'a model without a name'}, fingerprint "
+            f"{one['fingerprint'] or 'none'}: {one['decided']} pairs decided"
+        )
+    asked = judge["asked"]
+    tips = f", {asked['tips']} tips a question" if asked["tips"] else ""
+    sampling = ", ".join(f"{name} {value}" for name, value in asked["sampling"].items())
+    yield f"- asked {asked['mode']}{tips}{f'; {sampling}' if sampling else ''}"
+
+
+def _rivals(rivals: Rivals) -> Iterator[str]:
+    with_label, without = rivals.in_use
+    in_use = f"{_cell(with_label)} for labels of this judge, {_cell(without)} for rows without one"
+    yield (
+        f"Log loss on these pairs: {_nats(rivals.loss)} held out, {_nats(rivals.loss_in_use)} by the "
+        f"numbers in use ({in_use})."
+    )
+    yield ""
+    if rivals.adopted:
+        yield "Adopted: p(followed) is computed with this fit from the next run on."
+    else:
+        yield "Not adopted: p(followed) goes on with the numbers in use; --adopt puts this fit to use."
+
+
+def _nats(loss: float | None) -> str:
+    return "-" if loss is None else f"{loss:.3f}"
 
 
 def _table(report: SignalReport) -> Iterator[str]:

@@ -12,6 +12,7 @@ Shaped by fits that were measured on their own training data and looked perfect.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -34,6 +35,7 @@ MIN_SEEN: Final = 5
 L2_STRENGTH: Final = 1.0
 """Inverse of the penalty: scikit-learn's C."""
 
+_SMALLEST: Final = 1e-6
 _DEGREES: Final = frozenset({"trace_score", "cosine"})
 
 
@@ -73,6 +75,21 @@ def fit(signals: Sequence[Signals], followed: Sequence[bool], rules: Sequence[st
         for i in unseen:
             held_out[i] = probability(signals[i], learned)
     return Fit(coefficients=_coefficients(signals, labels), held_out=tuple(held_out))
+
+
+def log_loss(probabilities: Sequence[float | None], followed: Sequence[bool]) -> float | None:
+    """Mean of -ln(probability of what was so), in nats, over the pairs that have one; less is better.
+
+    ln 2 (0.693) is what tossing a coin is worth. None: no pair has a probability.
+    """
+    answered = [
+        (p, label) for p, label in zip(probabilities, followed, strict=True) if p is not None
+    ]
+    if not answered:
+        return None
+    # a probability is rounded to six digits, so a certain one may be 0 or 1
+    said = (min(max(p if label else 1.0 - p, _SMALLEST), 1.0) for p, label in answered)
+    return -sum(map(math.log, said)) / len(answered)
 
 
 def _coefficients(signals: Sequence[Signals], labels: npt.NDArray[np.bool_]) -> Coefficients:

@@ -8,8 +8,13 @@ from scoring.calibrated import MIN_DECIDED
 from scoring.models import Calibration
 
 
+def served(model: str = "", fingerprint: str = "", decided: int = MIN_DECIDED) -> dict[str, Any]:
+    """What answered; by default a server that says nothing about itself."""
+    return {"model": model, "fingerprint": fingerprint, "decided": decided}
+
+
 def make_calibration(model: str, prompt_sha256: str, **fields: Any) -> Calibration:
-    """A calibration of this judge on just enough answered pairs."""
+    """A calibration of this judge on just enough answered pairs, several tips a question."""
     values: dict[str, Any] = {
         "signal": "judge",
         "version": "1",
@@ -18,5 +23,7 @@ def make_calibration(model: str, prompt_sha256: str, **fields: Any) -> Calibrati
         "n": MIN_DECIDED,
         "decided": MIN_DECIDED,
         "report": {},
+        "served": [served()],
+        "asked": {"mode": "per_attempt"},
     }
     return Calibration.objects.create(model=model, prompt_sha256=prompt_sha256, **(values | fields))

@@ -1,13 +1,12 @@
 """Tables of scoring: the judge's bench, and what people say.
 
-Guarantees and limits stand with the tables, in ``bench`` (work units, judgements, calls, vectors,
-calibrations), ``memos`` and ``reviews``.
+Guarantees and limits stand with the tables, in ``bench`` (work units, judgements, calls, vectors),
+``calibrations``, ``memos`` and ``reviews``.
 """
 
 from __future__ import annotations
 
 from scoring.models.bench import (
-    Calibration,
     EscalationBudget,
     JudgeCall,
     Judgement,
@@ -17,6 +16,7 @@ from scoring.models.bench import (
     TextEmbedding,
     VerdictCache,
 )
+from scoring.models.calibrations import Calibration
 from scoring.models.memos import Memo
 from scoring.models.reviews import Review
 

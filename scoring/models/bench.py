@@ -1,9 +1,9 @@
-"""Work units of scoring, what judges answered, cached text vectors, and what signals are worth.
+"""Work units of scoring, what judges answered, and cached text vectors.
 
 Guarantees: a batch is worked on by one holder at a time (lease), is tried a bounded number of times,
 and always ends in DONE or FAILED; a judgement is appended, never edited; a text is embedded once per
-encoder; a calibration is appended too. Does not guarantee at most one judge call per row: a worker
-killed between the call and the commit pays twice.
+encoder. Does not guarantee at most one judge call per row: a worker killed between the call and the
+commit pays twice.
 
 Shaped by: an all-or-nothing write at the end of a nineteen-minute pass, lost to one stray brace.
 """
@@ -13,7 +13,8 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
+from django.db.models.functions import Coalesce
 
 from memory.models.checks import known, label_agrees
 from memory.reasons import JudgeLabel, Reason
@@ -87,7 +88,7 @@ class ScoreBatch(models.Model):
                 condition=~Q(state="failed") | ~Q(reason=""), name="score_batch_failed_has_reason"
             ),
             models.CheckConstraint(
-                condition=Q(first_id__lte=models.F("last_id")), name="score_batch_range"
+                condition=Q(first_id__lte=F("last_id")), name="score_batch_range"
             ),
         ]
         indexes: ClassVar[list[Any]] = [
@@ -174,6 +175,18 @@ class Judgement(models.Model):
             models.CheckConstraint(
                 condition=Q(cached=False) | Q(call__isnull=True) & ~Q(request_key=""),
                 name="judgement_cached_has_no_call",
+            ),
+        ]
+        indexes: ClassVar[list[Any]] = [
+            # as what has a judge answered? asked wherever a verdict is shown (scoring.calibrated)
+            models.Index(
+                F("requested_model"),
+                F("prompt_sha256"),
+                F("served_model"),
+                F("system_fingerprint"),
+                Coalesce("position", 0),
+                condition=~Q(label="") | Q(followed__isnull=False),
+                name="judgement_answered_as",
             ),
         ]
 
@@ -318,51 +331,3 @@ class TextEmbedding(models.Model):
 
     def __str__(self) -> str:
         return f"embedding of {self.text_sha256[:12]}"
-
-
-class Calibration(models.Model):
-    """How well one signal answered labelled pairs, and the coefficients that were fitted to them.
-
-    A judge is calibrated when a row holds its model and its prompt's sha256: both, because a
-    changed prompt is another judge.
-    """
-
-    class Labels(models.TextChoices):
-        """Who labelled."""
-
-        PAIRS = "pairs", "a file of labelled pairs"
-        HUMAN = "human", "reviews in the database"
-
-    signal = models.CharField(max_length=20, help_text="trace, embedding, judge or combined")
-    model = models.CharField(max_length=200, blank=True, help_text="judge model, as requested")
-    prompt_sha256 = models.CharField(max_length=64, blank=True)
-    version = models.CharField(max_length=64, help_text="of the signal's rules or numbers")
-    labels = models.CharField(max_length=10, choices=Labels)
-    pairs_sha256 = models.CharField(max_length=64, help_text="of the labels that were compared")
-    n = models.PositiveIntegerField(help_text="labelled pairs")
-    decided = models.PositiveIntegerField(help_text="those that the signal answered")
-    report = models.JSONField()
-    coefficients = models.JSONField(null=True, blank=True, help_text="combined: the fit")
-    created_at = models.DateTimeField(auto_now_add=True)
-
-    class Meta:
-        ordering = ("id",)
-        constraints: ClassVar[list[Any]] = [
-            models.CheckConstraint(
-                condition=known("labels", ["pairs", "human"]), name="calibration_labels_known"
-            ),
-            models.CheckConstraint(
-                condition=~Q(signal="judge") | ~Q(model="") & ~Q(prompt_sha256=""),
-                name="calibration_judge_is_named",
-            ),
-            models.CheckConstraint(
-                condition=Q(decided__lte=models.F("n")), name="calibration_decided_of_n"
-            ),
-        ]
-        indexes: ClassVar[list[Any]] = [
-            # "is this judge calibrated?", asked wherever a verdict is shown
-            models.Index(fields=["signal", "model", "prompt_sha256"], name="calibration_of_judge"),
-        ]
-
-    def __str__(self) -> str:
-        return f"calibration {self.pk} of {self.signal}"

@@ -39,7 +39,7 @@ def test_any_number_of_judges_is_one_question_and_none_is_no_question() -> None:
     names = [f"judge-{number}@sha" for number in range(40)]
     with CaptureQueriesContext(connection) as queries:
         found = standing_of([*names, *names, ""])
-    assert len(queries) == 1
+    assert len(queries) == 2, "the calibrations, and what answered under the names"
     assert found.uncalibrated == set(names) - {"judge-3@sha"}
     with CaptureQueriesContext(connection) as queries:
         assert standing_of(["", ""]) == Standing()
@@ -60,7 +60,7 @@ def test_verdicts_are_counted_per_uncalibrated_judge_abstentions_included() -> N
     make_retrieval(attempt=attempt, emb=0.9)
     with CaptureQueriesContext(connection) as queries:
         found = uncalibrated_sources(Retrieval.objects.all())
-    assert len(queries) == 2
+    assert len(queries) == 3
     assert [(judge.source, judge.rows, judge.in_figures) for judge in found] == [
         ("known-7b@p2", 2, True),
         ("tiny-random@p1", 1, False),

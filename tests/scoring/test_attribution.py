@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from memory.credit import POLICIES, credit, row_of
 from memory.models import Retrieval
 from memory.reasons import JudgeLabel, Reason
 from scoring.attribution import Cause, doubt, fill, needs_review, rows_to_escalate, signals_of
-from scoring.following_fit import TooFewLabels, fit
+from scoring.following_fit import TooFewLabels, fit, log_loss
 from scoring.following_model import (
     FEATURES,
     HAND_SET,
@@ -24,8 +25,9 @@ from scoring.following_model import (
     coefficients_from,
     probability,
 )
-from scoring.models import Calibration
+from scoring.models import Calibration, Judgement
 from scoring.trace import Verdict
+from tests.calibrations import served
 from tests.factories import make_attempt, make_retrieval, make_run
 
 if TYPE_CHECKING:
@@ -186,6 +188,14 @@ def test_held_out_probabilities_of_chance_labels_are_chance() -> None:
     assert found == fit(signals, labels, rules)
 
 
+def test_log_loss_is_that_of_the_answered_pairs() -> None:
+    assert log_loss([0.5, None, 0.5], [True, True, False]) == pytest.approx(math.log(2))
+    assert log_loss([0.9, 0.2], [True, False]) == pytest.approx(-math.log(0.9 * 0.8) / 2)
+    assert log_loss([0.0], [True]) == pytest.approx(-math.log(1e-6))
+    assert log_loss([1.0], [True]) == 0.0
+    assert log_loss([None], [True]) is None
+
+
 def test_silent_pairs_get_no_probability() -> None:
     signals, labels, rules = sample(100, judge_right=0.9, trace_right=0.9)
     signals[3] = Signals(trace_verdict="abstained")
@@ -207,12 +217,15 @@ def test_silence_alone_is_no_fit() -> None:
 # --- Rows -----------------------------------------------------------------------------------------
 
 
-def stored_fit(*, model: str = "judge-a", sha: str = "0", **damage: Any) -> Coefficients:
+def stored_fit(
+    *, n: int = 200, model: str = "judge-a", sha: str = "0", adopted: bool = True, **damage: Any
+) -> Coefficients:
     """Coefficients fitted with this judge, as `calibrate_judge` stores them."""
-    fitted = fit(*sample(200, judge_right=0.8, trace_right=0.7)).coefficients
+    fitted = fit(*sample(n, judge_right=0.8, trace_right=0.7)).coefficients
     Calibration.objects.create(
         signal="combined", model=model, prompt_sha256=sha, version=fitted.version, labels="pairs",
-        pairs_sha256="0", n=200, decided=200, report={}, coefficients=fitted.as_dict() | damage,
+        pairs_sha256="0", n=n, decided=n, report={}, coefficients=fitted.as_dict() | damage,
+        served=[served("weights-1", "fp")], asked={"mode": "per_attempt"}, adopted=adopted,
     )  # fmt: skip
     return fitted
 
@@ -254,6 +267,36 @@ def test_a_fit_answers_for_its_own_judge_and_for_rows_without_a_label() -> None:
     versions = dict(Retrieval.objects.values_list("pk", "tip_followed_p_version"))
     assert versions[own.pk] == versions[unjudged.pk] == fitted.version
     assert versions[foreign.pk] == HAND_SET.version
+
+
+@pytest.mark.django_db
+def test_a_later_fit_that_nobody_adopted_changes_no_row() -> None:
+    in_use = stored_fit()
+    stored_fit(n=60, adopted=False)
+    stored_fit(n=60, adopted=False, model="", sha="")
+    attempt = make_attempt()
+    make_retrieval(attempt=attempt, llm=True)
+    make_retrieval(attempt=attempt, emb=0.5)
+    fill(attempt.run_id)
+    versions = Retrieval.objects.values_list("tip_followed_p_version", flat=True)
+    assert set(versions) == {in_use.version}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("weights", "uses_the_fit"), [("weights-1", True), ("weights-2", False)])
+def test_a_fit_answers_for_no_other_model_behind_the_name_of_its_judge(
+    weights: str, uses_the_fit: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    fitted = stored_fit()
+    row = make_retrieval(llm=True, emb=0.5)
+    Judgement.objects.create(
+        retrieval=row, requested_model="judge-a", prompt_sha256="0", label="followed",
+        followed=True, served_model=weights, system_fingerprint="fp", position=3,
+    )  # fmt: skip
+    fill(row.run_id)
+    row.refresh_from_db()
+    assert row.tip_followed_p_version == (fitted if uses_the_fit else HAND_SET).version
+    assert ("attribution.judge_exchanged" in caplog.text) is not uses_the_fit
 
 
 @pytest.mark.django_db

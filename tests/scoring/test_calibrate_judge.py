@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import IntegrityError, transaction
 
-from memory.models import Retrieval
-from scoring.calibrated import MIN_DECIDED, is_calibrated, source_is_calibrated, store
+from scoring.attribution import StoredCoefficients
 from scoring.calibrating import Judge, calibrate, gather_pairs
-from scoring.calibration import Scored, measure
-from scoring.following_model import coefficients_from
+from scoring.following_model import HAND_SET, coefficients_from
+from scoring.judge.cache import Served
+from scoring.judge.pair_asking import PairVerdict
+from scoring.judge.verdict import Label
 from scoring.labelled_pairs import read_pairs
-from scoring.model_size import ModelTooSmall
 from scoring.models import Calibration
-from tests.factories import make_attempt, make_retrieval
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from scoring.labelled_pairs import LabelledPair
@@ -96,12 +94,17 @@ def test_the_markdown_shows_intervals_and_n_and_hides_no_hostile_kind(pairs: Pat
 def test_a_judge_is_measured_with_its_silences_and_its_failures(pairs: Path) -> None:
     steps: list[int] = []
 
-    def ask(asked: Sequence[LabelledPair]) -> list[str | None]:
+    def ask(
+        asked: Sequence[LabelledPair], advance: Callable[[int], None]
+    ) -> list[PairVerdict | None]:
         answers = {"remove": "contradicted", "install": "followed", "restart": "unclear"}
         said = [next(a for word, a in answers.items() if word in p.script) for p in asked]
+        advance(len(asked))
         return [
-            None if p.tip.endswith("pkg0`.") else label
-            for p, label in zip(asked, said, strict=True)
+            None
+            if p.tip.endswith("pkg0`.")
+            else PairVerdict(Label(label), Served("weights-1", "fp" if number < 4 else "fq"))
+            for number, (p, label) in enumerate(zip(asked, said, strict=True))
         ]
 
     names = ("trace", "judge", "combined")
@@ -118,13 +121,14 @@ def test_a_judge_is_measured_with_its_silences_and_its_failures(pairs: Path) -> 
     assert found.fitted is not None
     assert "judge_followed" not in found.fitted.coefficients.hand_set
     assert sum(steps) == 48
+    assert [(one.fingerprint, one.decided) for one in gathered.judge.served] == [("fq", 33)]
 
 
 @pytest.mark.django_db
 def test_answers_that_do_not_fit_the_questions_are_refused(pairs: Path) -> None:
     judge = Judge(model="judge-7b", prompt_sha256="0")
-    with pytest.raises(ValueError, match="asked about 32 pairs, got 0"):
-        gather_pairs(read_pairs(pairs), ("judge",), judge=judge, ask=lambda _: [])
+    with pytest.raises(ValueError, match="asked about 48 pairs, got 0"):
+        gather_pairs(read_pairs(pairs), ("judge",), judge=judge, ask=lambda *_: [])
 
 
 @pytest.mark.django_db
@@ -156,110 +160,73 @@ def test_an_unknown_signal_is_refused(pairs: Path) -> None:
         run("--pairs", str(pairs), "--signals", "trace,moon")
 
 
-# --- Against reviews ------------------------------------------------------------------------------
-
-
-def reviewed(n: int, *, judge_right: int, source: str = "judge-7b@abc") -> None:
-    """*n* reviewed rows of as many rules, half of them followed; the judge erred on the last ones."""
-    for number in range(n):
-        answer = number % 2 == 0
-        make_retrieval(
-            attempt=make_attempt(rule_id=f"rule{number}"),
-            review=answer,
-            llm=answer is (number < judge_right),
-            emb=0.7 if answer else 0.65,
-            llm_source=source,
-        )
+# --- The fit --------------------------------------------------------------------------------------
 
 
 @pytest.mark.django_db
-def test_reviews_calibrate_the_judge_whose_verdicts_they_checked() -> None:
-    reviewed(40, judge_right=36)
-    make_retrieval(llm=True)  # not reviewed
-    report = json.loads(run("--against", "human", "--json"))
-    by_name = {signal["signal"]: signal["kinds"][0] for signal in report["signals"]}
-    assert by_name["judge"]["accuracy"] | {"low": 0, "high": 0} == {
-        "value": 0.9, "low": 0, "high": 0, "n": 40,
-    }  # fmt: skip
-    assert by_name["embedding"]["tpr"]["value"] == 1.0
-    assert by_name["embedding"]["tnr"]["value"] == 0.0
-    assert by_name["trace"]["coverage"]["value"] == 0.0
-    assert any("no random sample" in note for note in report["notes"])
-    assert is_calibrated("judge-7b", "abc")
-    assert source_is_calibrated("judge-7b@abc")
-    assert not is_calibrated("judge-7b", "another prompt")
-    assert not is_calibrated("judge-8b", "abc")
+def test_a_fit_is_stored_and_used_only_once_it_is_adopted(pairs: Path) -> None:
+    signals = ("--pairs", str(pairs), "--signals", "trace,combined")
+    text = run(*signals)
+    assert "Not adopted: p(followed) goes on with the numbers in use; --adopt" in text
+    assert f"{HAND_SET.version} for rows without one" in text
+    assert [row.adopted for row in Calibration.objects.filter(signal="combined")] == [False]
+    assert StoredCoefficients().of("") == HAND_SET
+    text = run(*signals, "--adopt")
+    assert "Adopted: p(followed) is computed with this fit" in text
+    stored = Calibration.objects.filter(signal="combined").order_by("pk")
+    assert [row.adopted for row in stored] == [False, True]
+    assert StoredCoefficients().of("").version == stored[1].version
+    report = json.loads(run(*signals, "--json"))["fit"]
+    assert report["in_use_before"]["without_label"] == stored[1].version
+    # the fit in use was made with these very pairs: on unseen rules it cannot look better
+    assert report["held_out_log_loss"] >= report["log_loss_of_those_in_use"] > 0
 
 
 @pytest.mark.django_db
-def test_reviews_of_several_judges_are_not_mixed() -> None:
-    reviewed(4, judge_right=4)
-    reviewed(4, judge_right=4, source="other-9b@abc")
-    with pytest.raises(CommandError, match="2 judges"):
-        run("--against", "human")
-    report = json.loads(run("--against", "human", "--model", "other-9b", "--json"))
-    assert report["judge"]["model"] == "other-9b"
-    assert report["labels"]["n"] == 4
+def test_a_dry_run_stores_nothing(pairs: Path) -> None:
+    assert "## p(followed)" in run(
+        "--pairs", str(pairs), "--signals", "trace,combined", "--dry-run"
+    )
+    assert not Calibration.objects.exists()
 
 
 @pytest.mark.django_db
-def test_reviews_of_a_judge_below_a_billion_are_refused() -> None:
-    reviewed(4, judge_right=4, source="judge-135M@abc")
-    with pytest.raises(CommandError, match="below 1B"):
-        run("--against", "human")
+@pytest.mark.parametrize("args", [("--dry-run",), ("--signals", "trace")])
+def test_to_adopt_what_is_not_stored_or_not_fitted_is_refused(
+    pairs: Path, args: tuple[str, ...]
+) -> None:
+    with pytest.raises(CommandError, match="--adopt") as refused:
+        run("--pairs", str(pairs), *args, "--adopt")
+    assert refused.value.returncode == 2
 
 
 @pytest.mark.django_db
-def test_no_review_is_an_error_that_says_what_to_do() -> None:
-    make_retrieval(llm=True)
-    with pytest.raises(CommandError, match="review some"):
-        run("--against", "human")
-    assert Retrieval.objects.count() == 1
-
-
-# --- Calibrated? ----------------------------------------------------------------------------------
-
-
-class Plain:
-    kind, rule = "k", "r"
-
-    def __init__(self, *, followed: bool) -> None:
-        self.followed = followed
+def test_there_is_nothing_to_adopt_where_the_pairs_are_too_few(pairs: Path) -> None:
+    few = pairs.read_text().splitlines(keepends=True)[:8]
+    pairs.write_text("".join(few))
+    with pytest.raises(CommandError, match="no fit to adopt"):
+        run("--pairs", str(pairs), "--signals", "trace,combined", "--adopt")
 
 
 @pytest.mark.django_db
-def test_few_answers_or_a_small_model_do_not_count_as_calibrated() -> None:
-    assert not is_calibrated("judge-7b", "abc")
-    facts = {"version": "1", "labels": "pairs", "pairs_sha256": "0"}
-    for n in (MIN_DECIDED - 1, MIN_DECIDED):
-        pairs = [Plain(followed=True)] * (n + 5)
-        answers = [Scored(score=1.0, followed=True)] * n + [Scored(score=None, followed=None)] * 5
-        report = measure("judge", pairs, answers, graded=False, resamples=0)
-        with pytest.raises(ModelTooSmall):
-            store(report, model="judge-0.5b", prompt_sha256="abc", **facts)
-        row = store(report, model="judge-7b", prompt_sha256="abc", **facts)
-        assert (row.n, row.decided) == (n + 5, n)
-        assert is_calibrated("judge-7b", "abc") is (n == MIN_DECIDED)
-    Calibration.objects.update(model="judge-0.5b")
-    assert not is_calibrated("judge-0.5b", "abc")
+def test_a_signal_that_decided_nothing_is_not_stored(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.jsonl"
+    pair = {"tip": "Be tidy.", "script": "true", "followed": True, "kind": "k"}
+    path.write_text(json.dumps(pair) + "\n")
+    run("--pairs", str(path), "--signals", "trace")
+    assert not Calibration.objects.exists()
+
+
+# --- The report -----------------------------------------------------------------------------------
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(
-    ("rule", "wrong"),
-    [
-        ("calibration_judge_is_named", {"signal": "judge"}),
-        ("calibration_decided_of_n", {"signal": "trace", "decided": 2}),
-    ],
-)
-def test_the_database_refuses_a_calibration_of_nothing(rule: str, wrong: dict[str, Any]) -> None:
-    values = {
-        "version": "1",
-        "labels": "pairs",
-        "pairs_sha256": "0",
-        "n": 1,
-        "decided": 1,
-        "report": {},
-    }
-    with pytest.raises(IntegrityError, match=rule), transaction.atomic():
-        Calibration.objects.create(**(values | wrong))
+def test_a_report_that_failed_leaves_the_one_before(pairs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    args = ("--signals", "trace", "--out", str(out))
+    run("--pairs", str(pairs), *args)
+    before = {path.name: path.read_text() for path in out.iterdir()}
+    assert set(before) == {"calibration.json", "calibration.md"}
+    with pytest.raises(CommandError):
+        run("--pairs", str(tmp_path / "absent"), *args)
+    assert {path.name: path.read_text() for path in out.iterdir()} == before

@@ -16,7 +16,6 @@ from memory.models import Retrieval
 from memory.reasons import JudgeLabel
 from scoring import batches
 from scoring.judge import service, verdict_store
-from scoring.judge.errors import JudgeMisconfigured, JudgeQuotaExhausted
 from scoring.judge.verdict import Label
 from scoring.models import JudgeCall, Judgement, JudgePause, Signal
 from tests.factories import make_attempt, make_retrieval, make_run, make_tip
@@ -316,39 +315,6 @@ def test_a_server_that_is_away_is_left_alone_after_a_few_calls(
     assert asked(judge)[0] == 5
     assert {row.llm_reason for row in rows} == {"judge_unavailable"}
     assert {row.llm_tries for row in rows} == {0}
-
-
-# --- Pairs ----------------------------------------------------------------------------------------
-
-
-def test_pairs_come_back_in_order_with_their_verified_labels(
-    judge: JudgeServer, settings: Any
-) -> None:
-    use_judge(settings, judge)
-    pairs = [
-        (FOLLOWED, SCRIPT),
-        (IGNORED, "true\n"),
-        (IGNORED, SCRIPT),
-        (SAYS[Label.FOLLOWED], "# only words\n"),
-        (" ", SCRIPT),
-    ]
-    labels = service.ask_pairs(pairs, skill="stig")
-    assert labels == [Label.FOLLOWED, Label.NOT_FOLLOWED, Label.NOT_FOLLOWED, Label.UNCLEAR, None]
-    assert asked(judge) == (3, 4), "pairs of one script share a call"
-    assert not Judgement.objects.exists()
-
-
-def test_pairs_meet_a_wrong_key_once_and_name_another_model(
-    judge: JudgeServer, settings: Any
-) -> None:
-    use_judge(settings, judge, JUDGE_CONCURRENCY=1)
-    pairs = [(FOLLOWED, f"{SCRIPT}# {number}\n") for number in range(20)]
-    with pytest.raises(JudgeMisconfigured):
-        service.ask_pairs(pairs, skill="stig", model="another")
-    assert asked(judge)[0] == 1
-    judge.control(fault="402")
-    with pytest.raises(JudgeQuotaExhausted):
-        service.ask_pairs(pairs[:1], skill="stig")
 
 
 def test_a_batch_without_a_judge_is_refused_by_name(settings: Any) -> None:
