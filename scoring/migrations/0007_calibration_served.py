@@ -9,7 +9,7 @@ IN_USE_SO_FAR = "UPDATE scoring_calibration SET adopted = true WHERE coefficient
 
 
 class Migration(migrations.Migration):
-    dependencies = [("scoring", "0005_memos")]
+    dependencies = [("scoring", "0006_without_cache")]
 
     operations = [
         migrations.AddField(
