@@ -19,7 +19,7 @@ from django.utils.html import format_html, format_html_join
 
 from memory.terminal import visible
 from scoring.memo_sources import Source, source_of
-from scoring.memos.cache import Way, sha256_of
+from scoring.memos.cache import Way, is_as_stored
 from scoring.memos.figures_tokens import TokenKind, tokens_of
 from scoring.memos.gate import MAX_CHARS, check
 from scoring.memos.memo_result import MemoResult, result_of
@@ -100,7 +100,7 @@ def read(row: Memo) -> MemoResult:
 
 def page_of(row: Memo, site: AdminSite) -> MemoPage:
     """Return the page of a stored memo. ``site``: where its rows have pages."""
-    changed = sha256_of(row.text) != row.text_sha256
+    changed = not is_as_stored(row)
     sides = tuple(_sides(row.sides))
     try:
         made = read(row)

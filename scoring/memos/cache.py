@@ -1,17 +1,24 @@
 """Memos that need not be written again: same subject, same facts, same way of writing, and still true.
 
 Guarantees: a row is served only if its facts have the fingerprint of today's, it is young enough, its
-text is the one that was stored (sha256), and that text passes the gate on today's facts; the first that
-fails makes it a miss. The key covers subject, mode, variant, model, prompt, gate and writer: a memo of
-another kind is never in the way. One writer per key at a time, by an advisory lock of the session: a
-writer that is killed leaves no lock, and as the row is written in one statement, no half memo. A fault
-of the database here is a miss, or a memo that is not kept, never an error.
+text and what is kept beside it are what was stored (sha256), and they all pass the gate on today's facts;
+the first that fails makes it a miss. The key covers subject, mode, variant, model, prompt, gate and
+writer: a memo of another kind is never in the way. Hits are those of the text that stands there. One
+writer per key at a time, by an advisory lock: a writer that is killed leaves none, and as the row is
+written in one statement, no half memo. A fault of the database here is a miss, or a memo that is not
+kept, never an error.
 
-Needs sessions that are its own (no pooler in transaction mode). Who waits longer than WAIT_S writes
-without the lock: one synthesis too many is no harm. Knows no models; the service asks them.
+The lock is the session's, or in a transaction of the caller the transaction's. That one lasts until the
+commit, which is when others can see the row, so that they wait for it as long; a caller that has several
+memos written in one transaction holds all their locks, and two that do so in different orders wait for
+each other. Nobody waits longer than WAIT_S: then it is written without the lock, as one synthesis too
+many is no harm.
+
+Needs sessions that are its own (no pooler in transaction mode). Knows no models; the service asks them.
 
 Shaped by: a cache that proved nothing about a text that was changed in the table, asked ten times for
-ten requests, and raised after the work was paid for.
+ten requests, and raised after the work was paid for; and a lock of the session that nobody could give
+back from a transaction that had failed.
 """
 
 from __future__ import annotations
@@ -35,7 +42,7 @@ from scoring.memos.writer import WRITER_VERSION
 from scoring.models import Memo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from scoring.memos.facts import Snapshot
     from scoring.memos.gate_report import GateReport
@@ -63,12 +70,12 @@ class Way:
 
     def key(self, snapshot: Snapshot) -> str:
         """Return the key of this memo about this subject: a sha256, each part behind its length."""
-        parts = (
-            snapshot.product, snapshot.identifier, self.mode, self.variant, self.model,
-            self.prompt_sha, GATE_VERSION, WRITER_VERSION,
+        return _packed(
+            (
+                snapshot.product, snapshot.identifier, self.mode, self.variant, self.model,
+                self.prompt_sha, GATE_VERSION, WRITER_VERSION,
+            )
         )  # fmt: skip
-        packed = [part.encode("utf-8", "surrogatepass") for part in parts]
-        return hashlib.sha256(b"".join(b"%d:%s" % (len(part), part) for part in packed)).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +111,37 @@ def _fault(row: Memo, snapshot: Snapshot) -> tuple[str, GateReport | None]:
     age = timezone.now() - row.written_at
     if age > (min(oldest, FALLBACK_AGE) if row.reason else oldest):
         return "too old", None
-    if row.text_sha256 != sha256_of(row.text):
+    if not is_as_stored(row):
         logger.warning("memo.text_was_changed", extra={"memo": row.pk})
         return "another text than was stored", None
     gate = check(row.text, snapshot)
+    if not all(check(side["text"], snapshot).passed for side in row.sides):
+        return "what stands beside it is refused by the gate", None
     return ("" if gate.passed else "refused by the gate"), gate
 
 
-def sha256_of(text: str) -> str:
-    """Hex digest of a text."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+def is_as_stored(row: Memo) -> bool:
+    """Whether a row holds the text, and the sides, that were stored in it."""
+    sides = row.sides
+    whole = isinstance(sides, list) and all(
+        isinstance(side, dict)
+        and side.keys() == {"name", "text"}
+        and all(isinstance(part, str) for part in side.values())
+        for side in sides
+    )
+    return whole and row.text_sha256 == sha256_of(row.text, sides)
+
+
+def sha256_of(text: str, sides: Sequence[Mapping[str, str]] = ()) -> str:
+    """Hex digest of a text alone, or of a text and its sides, each part behind its length."""
+    if not sides:
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return _packed([text, *(side[part] for side in sides for part in ("name", "text"))])
+
+
+def _packed(parts: Sequence[str]) -> str:
+    encoded = [part.encode("utf-8", "surrogatepass") for part in parts]
+    return hashlib.sha256(b"".join(b"%d:%s" % (len(part), part) for part in encoded)).hexdigest()
 
 
 def count_hit(row: Memo) -> None:
@@ -130,23 +158,22 @@ def keep_verdict(row: Memo, **columns: Any) -> None:
             row.refresh_from_db()
 
 
-def store(way: Way, snapshot: Snapshot, text: str, **said: Any) -> Memo | None:
-    """Keep a memo in place of the one with its key; None if it cannot be kept.
+def store(
+    way: Way, snapshot: Snapshot, text: str, *, sides: Sequence[Mapping[str, str]] = (), **said: Any
+) -> Memo | None:
+    """Keep a memo in place of the one with its key, whose hits are forgotten; None if it cannot be kept.
 
-    ``said``: the other columns: sides, reason, calls, verdict, verdict_tier, accepted, judged_at.
+    ``sides``: name and text of what is kept beside it. ``said``: the other columns: reason, calls,
+    verdict, verdict_tier, accepted, judged_at.
     """
     row = Memo(
         key=way.key(snapshot), product=snapshot.product, identifier=snapshot.identifier,
         mode=way.mode, variant=way.variant, model=way.model, prompt_sha256=way.prompt_sha,
         gate_version=GATE_VERSION, fingerprint=snapshot.fingerprint(),
-        facts=snapshot_as_dict(snapshot), text=text, text_sha256=sha256_of(text),
-        written_at=timezone.now(), **said,
+        facts=snapshot_as_dict(snapshot), text=text, text_sha256=sha256_of(text, sides),
+        sides=list(sides), written_at=timezone.now(), **said,
     )  # fmt: skip
-    kept = [
-        field.name
-        for field in Memo._meta.concrete_fields
-        if field.name not in {"id", "key", "hits", "served_at"}
-    ]
+    kept = [field.name for field in Memo._meta.concrete_fields if field.name not in {"id", "key"}]
     try:
         with transaction.atomic():
             Memo.objects.bulk_create(
@@ -162,24 +189,26 @@ def store(way: Way, snapshot: Snapshot, text: str, **said: Any) -> Memo | None:
 def single_flight(key: str) -> Iterator[bool]:
     """Hold the lock of ``key`` while a memo is written; gives whether it is held.
 
-    Waits for who holds it. The lock ends with the session, also when the process is killed.
+    Waits for who holds it. The lock ends with the session, also when the process is killed; in a
+    transaction of the caller it ends with that, however it ends, and not before.
     """
     number = int.from_bytes(bytes.fromhex(key[:16]), signed=True)
-    held = _locked(number)
+    by_session = not connection.in_atomic_block
+    held = _locked(number, "pg_try_advisory_lock" if by_session else "pg_try_advisory_xact_lock")
     try:
         yield held
     finally:
-        if held:
+        if held and by_session:
             with contextlib.suppress(*_FAULTS), connection.cursor() as cursor:
                 cursor.execute("SELECT pg_advisory_unlock(%s)", [number])
 
 
-def _locked(number: int) -> bool:
+def _locked(number: int, function: str) -> bool:
     end = time.monotonic() + WAIT_S
     while time.monotonic() < end:
         try:
             with transaction.atomic(), connection.cursor() as cursor:
-                cursor.execute("SELECT pg_try_advisory_lock(%s)", [number])
+                cursor.execute(f"SELECT {function}(%s)", [number])
                 if cursor.fetchone()[0]:
                     return True
         except _FAULTS:

@@ -12,21 +12,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scoring.memos.drafting import Draft, Drafting, Purpose, Side, Written
+from scoring.memos.drafting import Drafting, Purpose, Side, Written
 
 if TYPE_CHECKING:
-    from scoring.judge.bench import Bench
-    from scoring.memos.facts import Snapshot
     from scoring.memos.question import Mode
-
-
-def debate(
-    snapshot: Snapshot, *, mode: Mode, bench: Bench | None, run_id: int | None = None
-) -> Draft:
-    """Write a memo after a debate; as `scoring.memos.synthesis.synthesise` with that variant."""
-    from scoring.memos.synthesis import synthesise
-
-    return synthesise(snapshot, mode=mode, variant="debate", bench=bench, run_id=run_id)
 
 
 def debated(drafting: Drafting, *, mode: Mode) -> tuple[Written, tuple[Side, ...]]:

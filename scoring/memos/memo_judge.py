@@ -3,16 +3,19 @@
 Guarantees: a memo is accepted only if every statement has a line and every claim is supported by facts
 that exist; whatever else comes back (cut, unparseable, a statement left out, a citation that no fact
 has, a server that is away) rejects it, with a reason that names what was wrong. The statements are the
-sentences that the gate reads, numbered here: a judge cannot pass over one. `judge_memo` raises no
-`JudgeError`.
+sentences that the gate reads, numbered here: a judge cannot pass over one. A long memo is audited in
+blocks, each a call with room for its answer, and the checklists are joined; a block is read by itself, so
+that "this" at its beginning may be unclear, which rejects. `judge_memo` raises no `JudgeError`.
 
 It does not look at figures (the gate does) and does not decide what becomes of a rejected memo. Without
 a model nothing is judged: None, which is no acceptance. Source: ADR-0006 and issue 5 (item 5); in the
-original one number decided, and an unsupported claim did not.
+original one number decided, and an unsupported claim did not. Shaped by long memos that were rejected for
+their length after they had been paid for.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import asdict, dataclass
 from decimal import Decimal
@@ -40,7 +43,7 @@ from scoring.memos.figures_tokens import TokenKind, tokens_of
 from scoring.memos.question import audit_messages, corrected_messages, statements_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from scoring.judge.bench import Bench
     from scoring.judge.reply import JudgeReply
@@ -48,14 +51,16 @@ if TYPE_CHECKING:
     from scoring.memos.facts import Snapshot
     from scoring.memos.prompt_files import MemoPrompts
 
-MAX_STATEMENTS: Final = 120
+MAX_STATEMENTS: Final = 1_000
+"""A line for each of as many facts as there can be is half of it."""
+BLOCK_STATEMENTS: Final = 40
+"""Statements of one call at most."""
 MAX_CLAIMS_EACH: Final = 3
 MAX_CLAIM_CHARS: Final = 300
 MAX_WHY_CHARS: Final = 200
 MAX_CITATIONS: Final = 6
 TOKENS_EACH: Final = 130
 """Tokens of the answer about one statement; a second asking may have twice as many."""
-TOKENS_AT_MOST: Final = 8_192
 
 
 class Finding(StrEnum):
@@ -129,7 +134,7 @@ def judge_memo(
 def audited(
     ask: AskMemo, prompts: MemoPrompts, text: str, snapshot: Snapshot, *, tier: str, model: str
 ) -> MemoVerdict:
-    """Judge a memo by asking ``ask``, once more if the reply cannot be used."""
+    """Judge a memo by asking ``ask`` about each block, once more if the reply cannot be used."""
     drafting = Drafting(ask, prompts, snapshot, new_mark())
     sha256 = ""
     try:
@@ -155,15 +160,28 @@ def audited(
 
 
 def _checklist(drafting: Drafting, text: str, sha256: str) -> tuple[Item, ...]:
-    """Ask, and once more if it helps; raises a `JudgeError`."""
+    """Ask about each block; raises a `JudgeError`."""
     statements = statements_of(text)
     if not statements:
         raise VerdictNoClaims("the memo has no statements")
     if len(statements) > MAX_STATEMENTS:
         raise VerdictTooLong(f"the memo has {len(statements)} statements, over {MAX_STATEMENTS}")
+    blocks = math.ceil(len(statements) / BLOCK_STATEMENTS)
+    size = math.ceil(len(statements) / blocks)  # of one size, so that none is a single sentence
+    items: list[Item] = []
+    for at in range(0, len(statements), size):
+        items += _block(drafting, statements[at : at + size], at + 1, sha256)
+    return tuple(items)
+
+
+def _block(
+    drafting: Drafting, statements: Sequence[str], first: int, sha256: str
+) -> tuple[Item, ...]:
+    """Ask about the statements from number ``first`` on, once more if it helps; raises a `JudgeError`."""
     refs = tuple(drafting.snapshot.by_citation)
+    prompt = drafting.prompts.named(Purpose.JUDGE)
     messages = audit_messages(
-        drafting.prompts.named(Purpose.JUDGE), drafting.snapshot, statements, mark=drafting.mark
+        prompt, drafting.snapshot, statements, mark=drafting.mark, first=first
     )
     wanted = TOKENS_EACH * (len(statements) + 2)
     for again in (False, True):
@@ -171,13 +189,13 @@ def _checklist(drafting: Drafting, text: str, sha256: str) -> tuple[Item, ...]:
         try:
             reply = drafting.said(
                 messages,
-                schema=checklist_schema(len(statements), refs),
-                max_tokens=min(TOKENS_AT_MOST, wanted * (2 if again else 1)),
+                schema=checklist_schema(len(statements), refs, first=first),
+                max_tokens=wanted * (2 if again else 1),
                 purpose=Purpose.JUDGE,
                 prompt_sha256=sha256,
                 again=again,
             )
-            return parse_checklist(reply.content, statements, refs)
+            return parse_checklist(reply.content, statements, refs, first=first)
         except JudgeError as error:
             if again or not error.worth_reasking:
                 raise
@@ -186,10 +204,14 @@ def _checklist(drafting: Drafting, text: str, sha256: str) -> tuple[Item, ...]:
     raise AssertionError("two askings ended without result or error")
 
 
-def checklist_schema(statements: int, refs: Sequence[str]) -> dict[str, Any]:
-    """Return the JSON schema of a checklist about ``statements`` statements and these citations."""
+def checklist_schema(statements: int, refs: Sequence[str], *, first: int = 1) -> dict[str, Any]:
+    """Return the JSON schema of a checklist about ``statements`` statements and these citations.
+
+    ``first`` is the number of the first statement.
+    """
+    last = first + statements - 1
     line = {
-        "statement": {"type": "integer", "minimum": 1, "maximum": statements},
+        "statement": {"type": "integer", "minimum": first, "maximum": last},
         "claim": {"type": "string", "minLength": 1, "maxLength": MAX_CLAIM_CHARS},
         "finding": {"type": "string", "enum": [str(finding) for finding in Finding]},
         "citations": {
@@ -220,9 +242,12 @@ def checklist_schema(statements: int, refs: Sequence[str]) -> dict[str, Any]:
 
 
 def parse_checklist(
-    content: str, statements: Sequence[str], refs: Sequence[str]
+    content: str, statements: Sequence[str], refs: Sequence[str], *, first: int = 1
 ) -> tuple[Item, ...]:
-    """Return the lines of a reply; raises the `VerdictError` that names what is wrong with it."""
+    """Return the lines of a reply; raises the `VerdictError` that names what is wrong with it.
+
+    ``first`` is the number of the first of ``statements``.
+    """
     found, _ = decoded(content)
     if not isinstance(found, dict):
         raise VerdictNotObject("the reply is JSON, but no object")
@@ -235,15 +260,16 @@ def parse_checklist(
         raise VerdictFieldType("claims is no list")
     if len(lines) > len(statements) * MAX_CLAIMS_EACH:
         raise VerdictTooLong(f"{len(lines)} claims about {len(statements)} statements")
-    items = tuple(_item(line, statements, refs) for line in lines)
+    numbered = dict(enumerate(statements, start=first))
+    items = tuple(_item(line, numbered, refs) for line in lines)
     counted = Counter(item["statement"] for item in items)
-    missing = [number for number in range(1, len(statements) + 1) if not counted[number]]
+    missing = [number for number in numbered if not counted[number]]
     if missing:
         raise VerdictNoClaims(f"no line about statement {', '.join(map(str, missing[:10]))}")
     return items
 
 
-def _item(line: object, statements: Sequence[str], refs: Sequence[str]) -> Item:
+def _item(line: object, statements: Mapping[int, str], refs: Sequence[str]) -> Item:
     if not isinstance(line, dict):
         raise VerdictNotObject("a claim is no object")
     types = {"statement": int, "claim": str, "finding": str, "citations": list, "why": str}
@@ -255,8 +281,9 @@ def _item(line: object, statements: Sequence[str], refs: Sequence[str]) -> Item:
         if type(line[name]) is not kind:
             raise VerdictFieldType(f"{name} is no {kind.__name__}")
     number, cited = line["statement"], line["citations"]
-    if not 1 <= number <= len(statements):
-        raise VerdictIdInvalid(f"a claim of statement {number}, of {len(statements)}")
+    if number not in statements:
+        asked = f"{min(statements)} to {max(statements)}"
+        raise VerdictIdInvalid(f"a claim of statement {number}, of {asked}")
     if line["finding"] not in set(Finding):
         raise VerdictValueUnknown("a finding that is none of the words of the schema")
     if len(line["claim"]) > MAX_CLAIM_CHARS or len(line["why"]) > MAX_WHY_CHARS:
@@ -265,7 +292,7 @@ def _item(line: object, statements: Sequence[str], refs: Sequence[str]) -> Item:
         raise VerdictTooLong(f"{len(cited)} citations under one claim")
     if not all(isinstance(ref, str) and ref in refs for ref in cited):
         raise VerdictIdInvalid(f"statement {number}: a citation that no fact has")
-    return _agreed(line, statements[number - 1])
+    return _agreed(line, statements[number])
 
 
 def _agreed(line: dict[str, Any], statement: str) -> Item:

@@ -28,9 +28,10 @@ class MemoResult:
 
     ``way``: how it was asked for; ``reason``: why the writer took over from the model, "" if it did
     not. ``verdict``: the judge's, None if no model was asked; where it rejected, ``text`` is the
-    writer's and the rejected text stands among ``sides``. ``cached``: no text was written for this
-    request; ``calls``: to a model, for this request. ``row``: primary key of the stored memo, None if
-    none was kept.
+    writer's and the rejected text stands among ``sides``. ``unmet``: why a high-stakes request has no
+    verdict of that tier on its text, "" if it has one or was none. ``cached``: no text was written for
+    this request; ``calls``: to a model, for this request. ``row``: primary key of the stored memo, None
+    if none was kept.
     """
 
     text: str
@@ -43,6 +44,7 @@ class MemoResult:
     verdict: MemoVerdict | None
     sides: tuple[dict[str, str], ...]
     reason: str
+    unmet: str
     cached: bool
     calls: int
     row: int | None
@@ -56,7 +58,6 @@ class MemoResult:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        told = self.completeness
         return {
             "text": self.text,
             "snapshot": snapshot_as_dict(self.snapshot),
@@ -73,12 +74,7 @@ class MemoResult:
                 "figures": self.gate.figures,
                 "findings": [finding.message for finding in self.gate.findings],
             },
-            "completeness": {
-                "coverage": str(round(told.coverage, 4)),
-                "material_coverage": str(round(told.material_coverage, 4)),
-                "omitted": [item.id for item in told.omitted],
-                "material_omissions": [item.id for item in told.material_omissions],
-            },
+            "completeness": _completeness(self.completeness),
             "rubric": {
                 "composite": str(round(self.rubric.composite, 4)),
                 "dimensions": {
@@ -87,6 +83,7 @@ class MemoResult:
                 },
                 "notes": list(self.rubric.notes),
             },
+            "high_stakes_unmet": self.unmet,
             "verdict": None if self.verdict is None else self.verdict.as_dict(),
             "cached": self.cached,
             "calls": self.calls,
@@ -95,10 +92,19 @@ class MemoResult:
         }
 
 
+def _completeness(told: Completeness) -> dict[str, Any]:
+    return {
+        "coverage": str(round(told.coverage, 4)),
+        "material_coverage": str(round(told.material_coverage, 4)),
+        "omitted": [item.id for item in told.omitted],
+        "material_omissions": [item.id for item in told.material_omissions],
+    }
+
+
 def result_of(
     text: str, snapshot: Snapshot, way: Way, gate: GateReport, *, verdict: MemoVerdict | None,
-    sides: tuple[dict[str, str], ...] = (), reason: str = "", cached: bool = False, calls: int = 0,
-    row: int | None = None, hits: int = 0, written_at: datetime | None = None,
+    sides: tuple[dict[str, str], ...] = (), reason: str = "", unmet: str = "", cached: bool = False,
+    calls: int = 0, row: int | None = None, hits: int = 0, written_at: datetime | None = None,
 ) -> MemoResult:  # fmt: skip
     """Return the result with what can be computed of text and facts."""
     told, tone = completeness(gate, snapshot), impersonal(text)
@@ -106,5 +112,5 @@ def result_of(
     share = verdict.faithfulness if verdict is not None and of_judge else None
     return MemoResult(
         text, snapshot, way, gate, told, tone, score(gate, told, tone, share), verdict, sides, reason,
-        cached, calls, row, hits, written_at,
+        unmet, cached, calls, row, hits, written_at,
     )  # fmt: skip

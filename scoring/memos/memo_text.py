@@ -1,7 +1,8 @@
 """A memo as lines for a terminal: the text, where each figure is from, what was found out about it.
 
-Guarantees: text of strangers is made visible (``memory.terminal``), figures of sources stand in the order
-of their citations. Prints nothing itself.
+Guarantees: text of strangers is made visible (``memory.terminal``); the sources are the cited facts and,
+down to those that rows hold, the facts that they are derived from, in the order of their citations. A
+high-stakes request that was not met says so. Prints nothing itself.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from memory.terminal import visible
 from scoring.memos.render import rendered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from scoring.memos.facts import Snapshot
     from scoring.memos.memo_result import MemoResult
 
 LINE_CHARS = 500
@@ -31,8 +33,9 @@ def memo_lines(made: MemoResult) -> Iterator[str]:
 
 def _sources(made: MemoResult) -> Iterator[str]:
     yield "Sources"
+    told = _with_inputs(made.snapshot, made.gate.cited)
     for ref, item in made.snapshot.by_citation.items():
-        if item.id not in made.gate.cited:
+        if item.id not in told:
             continue
         source = "; ".join(item.provenance)
         if item.formula:
@@ -40,6 +43,18 @@ def _sources(made: MemoResult) -> Iterator[str]:
             source = f"{item.formula.replace('_', ' ')}: {inputs}"
         line = f"  [{ref}] {item.label} = {rendered(item) or 'unknown'}   ({source or 'no source'})"
         yield visible(line, limit=LINE_CHARS)
+
+
+def _with_inputs(snapshot: Snapshot, ids: Iterable[str]) -> set[str]:
+    """The facts with these ids, and all that they are derived from."""
+    found: set[str] = set()
+    left = list(ids)
+    while left:
+        name = left.pop()
+        if name not in found:
+            found.add(name)
+            left += snapshot.by_id[name].derived_from
+    return found
 
 
 def _about(made: MemoResult) -> Iterator[str]:
@@ -58,6 +73,8 @@ def _about(made: MemoResult) -> Iterator[str]:
         limit=LINE_CHARS,
     )
     yield f"Rubric: {made.rubric.composite:.2f}. {_judge(made)}"
+    if made.unmet:
+        yield visible(f"High stakes: not met, {made.unmet}", limit=LINE_CHARS)
     who = (
         f"model {made.way.model} ({made.way.variant})" if made.by_model else "the writer, no model"
     )

@@ -1,9 +1,9 @@
 """A memo that costs no inference: one that is kept, or else the writer's.
 
 Guarantees: no model is asked, whatever is configured; the text passed the gate on today's facts, as all
-memos do. Where a model is configured its kept memo comes first, of the variant of the settings, then of
-the other; without one the writer's is served, as ``scoring.memos.service`` does. What the writer writes
-is kept.
+memos do. Where a model is configured its kept memo comes first, if a judge with the prompt of today has
+accepted it, of the variant of the settings, then of the other; without one the writer's is served, as
+``scoring.memos.service`` does. What the writer writes is kept.
 
 For pages and GET requests, which anybody may repeat. Source: issue 5 (item 9).
 """

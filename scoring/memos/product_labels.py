@@ -2,7 +2,11 @@
 
 Guarantees: a label is a plural or a share that reads well after its figure ("5 failed attempts"), holds
 no word that the gate takes for a denial, an average or a rate, and is never the beginning of what
-another label means. `Subject` labels carry a name in backticks, and give it back. Pure; no values here.
+another label means. `Subject` labels carry a name in backticks, and give it back. A figure about a part
+of what another label is about has the label of the part (`Subject.within`), never the whole's. Pure; no
+values here.
+
+Shaped by: the memo of a category that gave the category's figures under labels of the whole run.
 """
 
 from __future__ import annotations
@@ -22,6 +26,11 @@ class Subject:
     def of(self, *names: str) -> str:
         """Return the label about ``names``."""
         return self.pattern.format(*(f"`{name}`" for name in names))
+
+    @cached_property
+    def within(self) -> Subject:
+        """The same of a part, whose name comes last: "times {} was followed in {}"."""
+        return Subject(f"{self.pattern} in {{}}")
 
     @cached_property
     def _shape(self) -> re.Pattern[str]:
@@ -84,7 +93,7 @@ CREDITS_CHANGED: Final = "tips credited otherwise than at the last pass"
 RETIRED: Final = "tips retired by the sweep"
 POLICY: Final = "credit policy"
 
-# --- In another run, or in a category ----------------------------------------------------------------
+# --- In another run, or in a category of this one; `within`: in a category of a run named ------------
 
 RULES_IN: Final = Subject("graded rules in {}")
 REMEDIATED_IN: Final = Subject("remediated rules in {}")
@@ -94,7 +103,12 @@ ANSWERED_IN: Final = Subject("answered retrievals in {}")
 FOLLOW_SHARE_IN: Final = Subject("share of answered retrievals that were followed in {}")
 MISLEADING_IN: Final = Subject("misleading retrievals in {}")
 SIGNAL_IN: Final = Subject("signal in {}")
-SIGNAL_CHANGE: Final = "change in the signal"
+POLICY_IN: Final = Subject("credit policy in {}")
+
+REMEDIATED_CHANGE_IN: Final = Subject(REMEDIATED_CHANGE).within
+FOLLOW_CHANGE_IN: Final = Subject(FOLLOW_CHANGE).within
+MISLEADING_CHANGE_IN: Final = Subject(MISLEADING_CHANGE).within
+SIGNAL_CHANGE_IN: Final = Subject("change in the signal in {}")
 
 # --- A tip ----------------------------------------------------------------------------------------
 
@@ -119,4 +133,4 @@ CALLED: Final = Subject("word for {}")
 TEXT: Final = Subject("text of {}")
 RETIRED_ON: Final = Subject("day {} was retired")
 STORED_ON: Final = Subject("day {} was stored")
-SKILL_TIPS_CREDIT: Final = "shrunk credit of all tips in the skill"
+SKILL_TIPS_CREDIT: Final = "unshrunk credit of all tips in the skill"

@@ -2,8 +2,9 @@
 
 Guarantees: figures about retrievals are those of the run's last dream pass (``memory.summary``), or a
 recount of the run if there is none; rules at which a tip misled are of the same recount (RunEvidence);
-figures about attempts are counted from the run's own attempts. Of tips and categories those with most to
-tell, a fixed number, in a fixed order. Reads rows of this run and two stored passes, nothing else.
+figures about attempts are counted from the run's own attempts. What a pass holds is found at the path in
+its source (``product_pass``). Of tips and categories those with most to tell, a fixed number, in a fixed
+order. Reads rows of this run and two stored passes, nothing else.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from django.conf import settings
 from django.db.models import Count, Q, Sum
-from django.db.models.fields.json import KeyTransform
 
 from memory.credit import SUCCESS_ABOVE, policy_named
 from memory.flags import Flag
@@ -23,6 +23,7 @@ from memory.tip_record import POLICY
 from scoring.memos import product_labels as label
 from scoring.memos.ledger import Ledger, counts_of, held_by, rows_of
 from scoring.memos.naming import Shown, clean, quoted
+from scoring.memos.product_pass import Scope, facts_of_pass, part_of, step
 
 if TYPE_CHECKING:
     from datetime import date
@@ -95,9 +96,9 @@ def _attempts(ledger: Ledger, run: Run) -> None:
 
 def _rules(ledger: Ledger, found: Counted) -> None:
     hits, n = _remediated(found.summary["categories"])
-    source = found.at("categories.rules_remediated")
-    whole = ledger.count(label.RULES, n, *source, material=bool(n))
-    part = ledger.count(label.REMEDIATED, hits, *source, material=bool(n))
+    path = "categories.*.rules_remediated"
+    whole = ledger.count(label.RULES, n, *found.at(f"{path}.n"), material=bool(n))
+    part = ledger.count(label.REMEDIATED, hits, *found.at(f"{path}.hits"), material=bool(n))
     ledger.share(label.REMEDIATED_SHARE, part, whole, material=True)
 
 
@@ -139,15 +140,16 @@ def _tips(ledger: Ledger, run: Run, found: Counted, shown: Shown) -> None:
     ledger.count(label.TIPS, len(tips), *found.at("tips"))
     for flag, name in label.TIPS_CALLED.items():
         n = sum(tip.get("flag") == flag for tip in tips)
-        ledger.count(name, n, *found.at("tips.flag"), material=flag == Flag.MISLEADING)
+        where = found.at(f"tips[flag={flag}]")
+        ledger.count(name, n, *where, material=flag == Flag.MISLEADING)
     worst = _worst(tips)
     stored = Tip.objects.only("text").in_bulk([tip["tip_id"] for tip in worst])
     for place, tip in enumerate(worst):
         name = shown.name("tip", tip["tip"])
         if place == 0:
             ledger.name(
-                label.WORST_TIP, name, held_by("tips", tip["tip_id"]), *found.at("tips.flag"),
-                material=True,
+                label.WORST_TIP, name, held_by("tips", tip["tip_id"]),
+                *found.at(f"tips.{tip['tip_id']}.tip"), material=True,
             )  # fmt: skip
         text = stored[tip["tip_id"]].text if tip["tip_id"] in stored else ""
         _tip(ledger, run, found, tip, name, material=place == 0)
@@ -186,7 +188,7 @@ def _tip(
     credit = (tip.get("visits") or {}).get("credit") or {}
     ledger.score(
         label.CREDIT_IN_RUN.of(name), credit.get("mean"),
-        *found.at(f"tips.{tip['tip_id']}.visits.credit"),
+        *found.at(f"tips.{tip['tip_id']}.visits.credit.mean"),
     )  # fmt: skip
 
 
@@ -218,7 +220,8 @@ def _before(ledger: Ledger, found: Counted, shown: Shown) -> None:
     if kept is None:
         return
     name = shown.name("run", since["run"]["external_id"])
-    facts_of_run(ledger, name, kept["pk"], kept["totals"], *_remediated(kept["categories"]))
+    rules = _remediated(kept["categories"])
+    facts_of_pass(ledger, Scope(kept["pk"], (name,)), kept["totals"], *rules)
     for change, now, before in (
         (label.REMEDIATED_CHANGE, label.REMEDIATED_SHARE, label.REMEDIATED_SHARE_IN),
         (label.FOLLOW_CHANGE, label.FOLLOW_SHARE, label.FOLLOW_SHARE_IN),
@@ -230,44 +233,21 @@ def _before(ledger: Ledger, found: Counted, shown: Shown) -> None:
         )  # fmt: skip
 
 
-def part_of(part: str) -> KeyTransform:
-    """A part of a stored summary; the rest of it is not sent."""
-    return KeyTransform(part, "summary")
-
-
-def facts_of_run(
-    ledger: Ledger, name: str, key: int, entry: dict[str, Any], hits: int, n: int,
-    *, material: bool = False,
-) -> None:  # fmt: skip
-    """Add what a pass says of a run, or of a category in it, under the run's shown name."""
-
-    def add(kind: label.Subject, value: int, path: str) -> Fact:
-        return ledger.count(kind.of(name), value, held_by("dream_passes", key, path))
-
-    part = add(label.REMEDIATED_IN, hits, "summary.categories.rules_remediated")
-    whole = add(label.RULES_IN, n, "summary.categories.rules_remediated")
-    ledger.share(label.REMEDIATED_SHARE_IN.of(name), part, whole, material=material)
-    counts = counts_of(entry, ("followed", "ignored"))
-    followed = add(label.FOLLOWED_IN, counts["followed"], "summary.totals.followed")
-    answered = add(label.ANSWERED_IN, sum(counts.values()), "summary.totals.ignored")
-    ledger.share(label.FOLLOW_SHARE_IN.of(name), followed, answered, material=material)
-    cells = counts_of(entry["quadrants"], ("misleading",))
-    add(label.MISLEADING_IN, cells["misleading"], "summary.totals.quadrants.misleading")
-
-
 def _since_last_pass(ledger: Ledger, found: Counted) -> None:
     """What the pass changed of this run's own figures, and what its sweep retired."""
     source = held_by("dream_passes", found.key, "report")
     since = found.report.get("since_last_pass")
     if since:
         flags, credits = len(since["flags"]), len(since["credit"])
-        ledger.count(label.FLAGS_CHANGED, flags, f"{source}.since_last_pass", material=bool(flags))
-        ledger.count(label.CREDITS_CHANGED, credits, f"{source}.since_last_pass")
+        source = f"{source}.since_last_pass"
+        ledger.count(label.FLAGS_CHANGED, flags, f"{source}.flags", material=bool(flags))
+        ledger.count(label.CREDITS_CHANGED, credits, f"{source}.credit")
     sweep = found.report.get("sweep") or {}
     if sweep.get("sweep") is not None:
         retired = counts_of(sweep, ("retired",))["retired"]
         ledger.count(
-            label.RETIRED, retired, held_by("eviction_sweeps", sweep["sweep"]), material=bool(retired)
+            label.RETIRED, retired, held_by("dream_passes", found.key, "report.sweep.retired"),
+            held_by("eviction_sweeps", sweep["sweep"]), material=bool(retired),
         )  # fmt: skip
 
 
@@ -287,7 +267,7 @@ def _categories(ledger: Ledger, found: Counted, shown: Shown) -> None:
             return
         name = shown.name("category", each["category"])
         rate = each["rules_remediated"]
-        path = found.at(f"categories.{name}.rules_remediated")
-        part = ledger.count(label.REMEDIATED_IN.of(name), rate["hits"], *path)
-        whole = ledger.count(label.RULES_IN.of(name), rate["n"], *path)
+        path = f"categories.{step(each['category'])}.rules_remediated"
+        part = ledger.count(label.REMEDIATED_IN.of(name), rate["hits"], *found.at(f"{path}.hits"))
+        whole = ledger.count(label.RULES_IN.of(name), rate["n"], *found.at(f"{path}.n"))
         ledger.share(label.REMEDIATED_SHARE_IN.of(name), part, whole)

@@ -3,7 +3,7 @@
 Guarantees: figures are the sums of TipEvidence (``memory.evidence``) under the policy of the tip's
 record (``memory.tip_record``), read by index; no retrieval is read. Sums are over all runs of the tip's
 own skill that are in evidence; a tip that no such run retrieved has its text and zeros. Of rules those
-on which it failed most, a fixed number.
+on which it failed most, a fixed number. The memo names that policy.
 """
 
 from __future__ import annotations
@@ -34,15 +34,20 @@ def tip_snapshot(tip: Tip) -> Snapshot:
          if (one.evidence.skill, one.evidence.policy) == (tip.skill, POLICY)), None,
     )  # fmt: skip
     _counts(ledger, tip, name, figure)
+    ledger.name(label.POLICY, POLICY, _source(tip, figure, "policy"))
     _credit(ledger, tip, name, figure)
     ledger.name(
         label.CALLED.of(name), str(flag_now(tip)).replace("_", " "), _source(tip, figure),
         material=True,
     )  # fmt: skip
     ledger.name(label.TEXT.of(name), quoted(tip.text), held_by("tips", tip.pk, "text"))
-    ledger.day(label.STORED_ON.of(name), tip.created_at.date(), held_by("tips", tip.pk))
+    ledger.day(
+        label.STORED_ON.of(name), tip.created_at.date(), held_by("tips", tip.pk, "created_at")
+    )
     if tip.retired_at is not None:
-        ledger.day(label.RETIRED_ON.of(name), tip.retired_at.date(), held_by("tips", tip.pk))
+        ledger.day(
+            label.RETIRED_ON.of(name), tip.retired_at.date(), held_by("tips", tip.pk, "retired_at")
+        )
     _rules(ledger, tip, name, shown)
     return ledger.snapshot("tip", name, None)
 
@@ -73,16 +78,20 @@ def _counts(ledger: Ledger, tip: Tip, name: str, figure: Figure | None) -> None:
 
 
 def _credit(ledger: Ledger, tip: Tip, name: str, figure: Figure | None) -> None:
+    """The tip's mean, shrunk toward the skill's other tips, and the plain mean of all of them.
+
+    No column holds a shrunk mean: its source is the rows of sums from which it is made.
+    """
+    all_tips = rows_of("tip_evidence", skill=tip.skill, policy=POLICY, level="skill")
     if figure is not None and figure.mean is not None:
-        source = _source(tip, figure, "visit_total")
-        ledger.score(label.CREDIT.of(name), figure.mean.mean, source, material=True)
-        ledger.score(label.CREDIT_LOW.of(name), figure.mean.low, source)
-        ledger.score(label.CREDIT_HIGH.of(name), figure.mean.high, source)
+        source = (_source(tip, figure), all_tips)
+        ledger.score(label.CREDIT.of(name), figure.mean.mean, *source, material=True)
+        ledger.score(label.CREDIT_LOW.of(name), figure.mean.low, *source)
+        ledger.score(label.CREDIT_HIGH.of(name), figure.mean.high, *source)
         ledger.count(label.VISITS.of(name), figure.mean.n, _source(tip, figure, "visits"))
     everything = skill_sums(tip.skill, POLICY)
     if everything.n:
-        source = rows_of("tip_evidence", skill=tip.skill, policy=POLICY, level="skill")
-        ledger.score(label.SKILL_TIPS_CREDIT, everything.total / everything.n, source)
+        ledger.score(label.SKILL_TIPS_CREDIT, everything.total / everything.n, all_tips)
 
 
 def _rules(ledger: Ledger, tip: Tip, name: str, shown: Shown) -> None:

@@ -1,9 +1,10 @@
 """The facts of a run, a tip or a category, from rows: what a memo about it may say.
 
-Guarantees: a subject is found by its name or not at all, never replaced by another; every fact says
-which row holds it, or which rows were counted; what is read is bounded by the one run or tip (a stored
-pass, sums kept beside the rows, the attempts of that run), never the history; all of one snapshot is
-read at one moment. Two snapshots of unchanged rows have one fingerprint.
+Guarantees: a subject is found by its name or not at all, never replaced by another; to find it costs a
+few queries, whatever was asked for. Every fact says which row holds it, or which rows were counted; what
+is read is bounded by the one run or tip (a stored pass, sums kept beside the rows, the attempts of that
+run), never the history; all of one snapshot is read at one moment. Two snapshots of unchanged rows have
+one fingerprint.
 
 It says nothing of runs whose rows changed since their last dream pass: a pass is what is told.
 Source: issue 5 (item 1).
@@ -11,7 +12,10 @@ Source: issue 5 (item 1).
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Final
+
+from django.db.models import Q
 
 from memory.models import Run, Tip
 from memory.querysets import AmbiguousRun, UnknownRun, can_be_stored
@@ -23,12 +27,12 @@ from scoring.memos.product_run import run_snapshot
 from scoring.memos.product_tip import tip_snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from scoring.memos.facts import Snapshot
 
 PRODUCTS: Final = ("run", "tip", "category")
 NAME_SHOWN: Final = 120
+NAME_CHARS: Final = 500
+"""What the columns of names hold; SKILL/NAME has twice as many."""
 
 
 class UnknownProduct(ValueError):
@@ -63,11 +67,24 @@ def snapshot_of(product: str, identifier: str, *, skill: str | None = None) -> S
                 return _category(identifier, skill)
 
 
-def _splits(identifier: str) -> Iterator[tuple[str, str]]:
-    """The ways to read SKILL/NAME; either part may hold slashes."""
-    for at, char in enumerate(identifier):
-        if char == "/" and 0 < at < len(identifier) - 1:
-            yield identifier[:at], identifier[at + 1 :]
+def _splits(identifier: str) -> list[tuple[str, str]]:
+    """The ways to read SKILL/NAME of which the skill has runs; either part may hold slashes."""
+    if not can_be_stored(identifier):
+        return []
+    names = {
+        identifier[:at]: identifier[at + 1 :]
+        for at, char in enumerate(identifier)
+        if char == "/" and 0 < at < len(identifier) - 1
+    }
+    skills = Run.objects.current().filter(skill__in=names).values_list("skill", flat=True)
+    return [(skill, names[skill]) for skill in skills.distinct().order_by("skill")]
+
+
+def _check_length(product: str, identifier: str, skill: str | None) -> None:
+    """Raise UnknownSubject for what no row can be called."""
+    if len(identifier) > 2 * NAME_CHARS + 1 or len(skill or "") > NAME_CHARS:
+        of = f" of skill {_said(skill)}" if skill is not None else ""
+        raise UnknownSubject(f"no {product}{of} is called {_said(identifier)}: names are shorter")
 
 
 def snapshot_of_run(run_id: int) -> Snapshot:
@@ -78,20 +95,29 @@ def snapshot_of_run(run_id: int) -> Snapshot:
 
 def run_named(identifier: str, *, skill: str | None = None) -> Run:
     """Return the run called so, see `snapshot_of`; raises UnknownSubject."""
+    _check_length("run", identifier, skill)
     try:
         return Run.objects.named(identifier, skill=skill)
     except AmbiguousRun as error:
         raise UnknownSubject(str(error)) from None
     except UnknownRun as error:
-        if skill is None and can_be_stored(identifier):
-            for one, name in _splits(identifier):
-                found = Run.objects.current().filter(skill=one, external_id=name).first()
-                if found is not None:
-                    return found
-        raise UnknownSubject(str(error)) from None
+        found = _runs_of_skills(identifier) if skill is None else []
+        if len(found) != 1:
+            why = f"several runs are called {_said(identifier)}: name the skill"
+            raise UnknownSubject(why if found else str(error)) from None
+        return found[0]
+
+
+def _runs_of_skills(identifier: str) -> list[Run]:
+    """The runs that SKILL/NAME may mean, two at most."""
+    names = Q(pk__in=[])
+    for skill, name in _splits(identifier):
+        names |= Q(skill=skill, external_id=name)
+    return list(Run.objects.current().filter(names)[:2])
 
 
 def _tip(identifier: str, skill: str | None) -> Tip:
+    _check_length("tip", identifier, skill)
     if can_be_stored(f"{identifier}{skill}"):
         named = Tip.objects.filter(external_id=identifier)
         found = list((named.filter(skill=skill) if skill else named)[:2])
@@ -109,15 +135,19 @@ def _tip(identifier: str, skill: str | None) -> Tip:
 
 
 def _category(identifier: str, skill: str | None) -> Snapshot:
-    readings = [(skill, identifier)] if skill is not None else list(_splits(identifier))
+    _check_length("category", identifier, skill)
+    readings = [(skill, identifier)] if skill is not None else _splits(identifier)
     if skill is None:
         skills = list(Run.objects.current().order_by("skill").values_list("skill").distinct()[:2])
         readings += [(skills[0][0], identifier)] if len(skills) == 1 else []
+    found = []
     for one, name in readings:
-        try:
-            return category_snapshot(one, name)
-        except CategoryUnknown:
-            continue
+        with contextlib.suppress(CategoryUnknown):
+            found.append(category_snapshot(one, name))
+    if len(found) > 1:
+        raise UnknownSubject(f"several categories are called {_said(identifier)}: name the skill")
+    if found:
+        return found[0]
     hint = "" if skill is not None else ": name its skill, or give SKILL/CATEGORY"
     of = f" of skill {_said(skill)}" if skill is not None else ""
     raise UnknownSubject(f"no run lately dreamed of{of} has a category {_said(identifier)}{hint}")

@@ -131,10 +131,10 @@ def statements_of(memo: str) -> list[str]:
 
 
 def audit_messages(
-    prompt: MemoPrompt, snapshot: Snapshot, statements: Sequence[str], *, mark: str
+    prompt: MemoPrompt, snapshot: Snapshot, statements: Sequence[str], *, mark: str, first: int = 1
 ) -> list[Message]:
-    """Ask whether each of the numbered statements is supported by the facts."""
-    numbered = [f"({number}) {text}" for number, text in enumerate(statements, start=1)]
+    """Ask whether each of the statements, numbered from ``first`` on, is supported by the facts."""
+    numbered = [f"({number}) {text}" for number, text in enumerate(statements, start=first)]
     texts = {
         "facts": facts_block(snapshot, mark),
         "memo": fenced("MEMO", shown("\n".join(numbered)), mark),

@@ -3,8 +3,9 @@
 Guarantees: `memo` returns a text that passed the gate on today's facts, or raises for an unknown
 subject; what a model or the cache does wrong ends in the deterministic writer's text with the reason
 beside it, never in an error. A memo of unchanged facts costs no inference; a high-stakes request for
-one that no judge of that tier has seen is judged again and not written again. Requests at once for one
-memo cost one synthesis. `run_memo` never raises.
+one that today's judge of that tier has not seen is judged again and not written again, and a result
+says why such a request was not met. Requests at once for one memo cost one synthesis. `run_memo` never
+raises.
 
 A rejected text is not served: it is kept beside the memo for review. Without a model nothing is judged.
 Source: issue 5 (items 4 to 6, 9), ADR-0006.
@@ -53,7 +54,8 @@ def memo(
         product, identifier, skill: see ``scoring.memos.products.snapshot_of``.
         mode: human (prose) or agent (lines).
         high_stakes: have it judged by the stronger judge, if one is configured.
-        use_cache: False reads no stored memo; what is written is kept all the same.
+        use_cache: False serves no stored memo; what is written is kept all the same, unless a model did
+            not come up with a text and one of its texts is kept.
         variant: writer, single or debate; None takes MEMO_VARIANT. Without a model all are the writer's.
 
     Raises:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-WRITER_VERSION: Final = "writer-1"
+WRITER_VERSION: Final = "writer-2"
 """Counted up when the templates change: part of every key under which a memo is kept."""
 TELLERS: Final[dict[str, Teller]] = {
     "run": about_run,

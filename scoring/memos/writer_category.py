@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from scoring.memos import product_labels as label
 from scoring.memos.writer_parts import Paragraph, Sentence, Told
-from scoring.memos.writer_run import changed, followed_into, quoting
+from scoring.memos.writer_run import changed, quoting
 
 if TYPE_CHECKING:
     from scoring.memos.product_labels import Subject
@@ -17,40 +17,46 @@ if TYPE_CHECKING:
 
 def about_category(told: Told) -> list[Paragraph]:
     """Return the paragraphs."""
-    now, before = _runs(told)
-    first = [
-        _shares(told, now, kind) for kind in (label.REMEDIATED_SHARE_IN, label.FOLLOW_SHARE_IN)
-    ]
-    paragraphs = [Paragraph("", (*first, _misleading(told, now)))]
-    if before:
-        changes = (label.REMEDIATED_CHANGE, label.FOLLOW_CHANGE)
-        paragraphs.append(
-            Paragraph(
-                "What changed",
-                (
-                    *(changed(told, name, before) for name in changes),
-                    _shares(told, before, label.REMEDIATED_SHARE_IN),
-                    _misleading(told, before),
-                ),
-            )
-        )
-    tips = [names[0] for names in told.names(label.INTO_FAILURE)]
-    said = [part for name in tips for part in (followed_into(told, name), quoting(told, name))]
+    places = told.names(label.MISLEADING_IN.within)
+    paragraphs = []
+    if places:
+        shares = (label.REMEDIATED_SHARE_IN, label.FOLLOW_SHARE_IN)
+        first = [_shares(told, places[0], kind) for kind in shares]
+        paragraphs.append(Paragraph("", (*first, _misleading(told, places[0]))))
+    if len(places) > 1:
+        paragraphs.append(Paragraph("What changed", _since(told, *places[1])))
+    tips = told.names(label.INTO_FAILURE.within)
+    said = [part for tip in tips for part in (_followed_into(told, *tip), quoting(told, tip[0]))]
     paragraphs.append(Paragraph("Which tips mislead in it", tuple(said)))
     return paragraphs
 
 
-def _runs(told: Told) -> tuple[str, str]:
-    """The run that is told, whose share is material, and the one before it ("" if there is none)."""
-    names = [found[0] for found in told.names(label.MISLEADING_IN)]
-    return (names[0], names[1] if len(names) > 1 else "") if names else ("", "")
+def _since(told: Told, category: str, before: str) -> tuple[Sentence, ...]:
+    """What changed since the run ``before``, and how it was then."""
+    changes = (label.REMEDIATED_CHANGE_IN, label.FOLLOW_CHANGE_IN)
+    return (
+        *(changed(told, kind.of(category), before) for kind in changes),
+        _shares(told, (category, before), label.REMEDIATED_SHARE_IN),
+        _misleading(told, (category, before)),
+    )
 
 
-def _shares(told: Told, run: str, kind: Subject) -> Sentence:
-    share = kind.of(run)
+def _shares(told: Told, place: tuple[str, ...], kind: Subject) -> Sentence:
+    share = kind.within.of(*place)
     return told.say(f"The {share} is {told.figure(share)}.", of=(share,))
 
 
-def _misleading(told: Told, run: str) -> Sentence:
-    count = label.MISLEADING_IN.of(run)
+def _misleading(told: Told, place: tuple[str, ...]) -> Sentence:
+    count = label.MISLEADING_IN.within.of(*place)
     return told.say(f"There were {told.counted(count)}.", of=(count,))
+
+
+def _followed_into(told: Told, name: str, category: str) -> Sentence:
+    """Into what a tip was followed in the category, in all runs."""
+    bad = label.INTO_FAILURE.within.of(name, category)
+    good = label.INTO_SUCCESS.within.of(name, category)
+    return told.say(
+        f"In `{category}`, `{name}` was followed into a failure {told.times(bad)} and into a success "
+        f"{told.times(good)}.",
+        of=(bad, good),
+    )

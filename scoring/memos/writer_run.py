@@ -1,8 +1,8 @@
 """What a memo says about a run: how it went, whether tips were followed, which misled, what changed.
 
-Guarantees: nothing that a fact does not hold; a comparison in words ("helped more often than it
-failed") is said only when the two counts compare that way. It passes no judgement on tips: words such
-as misleading are those of the record (``memory.flags``).
+Guarantees: nothing that a fact does not hold, so no causes; a comparison in words ("into successes more
+often than into failures") is said only when the two counts compare that way. It passes no judgement on
+tips: words such as misleading are those of the record (``memory.flags``).
 """
 
 from __future__ import annotations
@@ -60,13 +60,12 @@ def changed(told: Told, name: str, before: str) -> Sentence:
     if step is None:
         return NOTHING
     figure = told.figure(name)
-    plain = f"The {name} since `{before}` is {figure}."
+    plain = f"Since `{before}`, the {name} is {figure}."
     if not step:
         return told.say(plain, of=(name,))
     word = "rise" if step > 0 else "fall"
-    return told.say(
-        f"The {name} since `{before}` is a {word} of {figure.removeprefix('-')}.", plain, of=(name,)
-    )
+    said = f"Since `{before}`, the {name} is a {word} of {figure.removeprefix('-')}."
+    return told.say(said, plain, of=(name,))
 
 
 def _since_the_run_before(told: Told) -> tuple[Sentence, ...]:
@@ -106,15 +105,15 @@ def _following(told: Told) -> tuple[Sentence, ...]:
 
 
 def _verdict(failed: Decimal | None) -> Sentence:
-    """Whether following helped, in words; without a share nothing is said."""
+    """Into what tips were followed more often; without a share nothing is said."""
     if failed is None:
         return NOTHING
     if failed == HALF:
-        said = "Following a tip helped as often as it failed."
+        said = "Tips were followed into failures as often as into successes."
     elif failed > HALF:
-        said = "Following a tip failed more often than it helped."
+        said = "Tips were followed into failures more often than into successes."
     else:
-        said = "Following a tip helped more often than it failed."
+        said = "Tips were followed into successes more often than into failures."
     return Sentence((said,), ())
 
 
@@ -159,13 +158,11 @@ def followed_into(told: Told, name: str) -> Sentence:
     bad, good = label.INTO_FAILURE.of(name), label.INTO_SUCCESS.of(name)
     into = f"into a failure {told.times(bad)} and into a success {told.times(good)}"
     total = label.TIMES_FOLLOWED.of(name)
-    if told.has(total):
-        return told.say(
-            f"`{name}` was followed {told.times(total)}: {into}.",
-            f"`{name}` was followed {told.times(total)}. `{name}` was followed {into}.",
-            of=(total, bad, good),
-        )
-    return told.say(f"`{name}` was followed {into}.", of=(bad, good))
+    return told.say(
+        f"`{name}` was followed {told.times(total)}: {into}.",
+        f"`{name}` was followed {told.times(total)}. `{name}` was followed {into}.",
+        of=(total, bad, good),
+    )
 
 
 def quoting(told: Told, name: str) -> Sentence:

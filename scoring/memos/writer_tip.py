@@ -1,6 +1,7 @@
-"""What a memo says about a tip: its text, what the record calls it, what following and ignoring led to.
+"""What a memo says about a tip: its text, what the record calls it, and what came of its retrievals.
 
-Guarantees: as ``writer_run``: nothing that a fact does not hold.
+Guarantees: as ``writer_run``: nothing that a fact does not hold, and so no cause: a tip is followed into
+a success or ignored beside one, and no fact says whether it had a part in it.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from scoring.memos.writer_run import failed_on, quoting
 MEANING: Final = {
     "misleading": "It tends to be followed into failures.",
     "earned": "It tends to be followed into successes.",
-    "lucky neighbour": "It tends to be ignored beside attempts that go well, and has no part in them.",
+    "lucky neighbour": "It tends to be ignored beside attempts that go well.",
     "bystander": "It tends to be ignored, and not clearly beside attempts that go well.",
     "untested": "What is known is too little, or speaks both ways.",
 }
-"""What the words of the record mean, see ``memory.flags``."""
+"""What the words of the record mean, see ``memory.flags``; what was seen, no cause of it."""
 
 
 def about_tip(told: Told) -> list[Paragraph]:
@@ -29,7 +30,7 @@ def about_tip(told: Told) -> list[Paragraph]:
     name = found[0][0]
     return [
         Paragraph("", (quoting(told, name), _called(told, name), _meaning(told, name))),
-        Paragraph("What following it led to", _following(told, name)),
+        Paragraph("What it was followed into", _following(told, name)),
         Paragraph("Its credit", _credit(told, name)),
         Paragraph("On which rules", _rules(told, name)),
     ]
@@ -80,6 +81,7 @@ def _credit(told: Told, name: str) -> tuple[Sentence, ...]:
         told.say(f"The {credit} is {told.figure(credit)}.", of=(credit,)),
         told.say(f"There {told.are(visits)} {told.counted(visits)}.", of=(visits,)),
         told.say(f"The {everything} is {told.figure(everything)}.", of=(everything,)),
+        told.say(f"The {label.POLICY} is {told.figure(label.POLICY)}.", of=(label.POLICY,)),
     )
 
 

@@ -1,8 +1,8 @@
 """Memo: the last memo of a subject, with the facts it was written from and what was said about it.
 
 Guarantees: one row per key, written in one statement, so that there is no half memo; a verdict names the
-tier that gave it. The text is not trusted: who serves it compares its hash and holds it against the facts
-of the day (``scoring.memos.cache``).
+tier that gave it. The text is not trusted: who serves it compares its hash, which covers the sides too,
+and holds them all against the facts of the day (``scoring.memos.cache``).
 
 Does not keep earlier memos: the facts they told stand in rows of their own.
 

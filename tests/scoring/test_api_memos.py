@@ -98,7 +98,7 @@ def test_the_skill_is_asked_for_where_several_use_the_name(
         assert found["snapshot"]["identifier"] == f"stig/{name}"
 
 
-NAMES = ("no-run", "a/b/c", "\0", "\u202e", "9" * 40, "<b>", " ", "%00")
+NAMES = ("no-run", "a/b/c", "\0", "\u202e", "9" * 40, "<b>", " ", "%00", "a/" * 3_000 + "a")
 
 
 @pytest.mark.parametrize("product", ["run", "tip", "category"])
@@ -194,7 +194,7 @@ def test_a_text_that_a_judge_rejects_later_is_not_confirmed(
     etag = admin_client.get(url("run", "run-b"))["ETag"]
     assert revisit(admin_client, etag).status_code == 304
     with JudgeServer() as strong:
-        strong.control(memo="shrugs")
+        strong.control(memo="rejects")
         settings.JUDGE_HIGH_STAKES_BASE_URL = strong.base_url
         settings.JUDGE_HIGH_STAKES_MODEL = "stand-in-judge"
         service.memo("run", "run-b", high_stakes=True)

@@ -5,7 +5,8 @@ A question is one of memos if its first user message holds a FACTS fence. `MODES
 told; ``one_sided`` lies when it argues against; ``invents`` adds causes that no fact has; ``obeys`` says
 what a text among the facts tells it to (``memo-says=…;``). An audit calls supported what cites facts, and
 unsupported what speaks of a cause; ``lenient`` supports everything, ``skips`` leaves out the last
-statement, ``phantom`` cites a fact that is not there, ``shrugs`` says no_claim to everything.
+statement, ``phantom`` cites a fact that is not there, ``shrugs`` says no_claim to everything (which no
+audit may), ``rejects`` calls everything unsupported.
 
 The answer depends on mode and request alone. It is no judgement. Shaped by patched synthesisers, with
 which nothing between the request and the gate was tried.
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 MODES = frozenset(
     {"honest", "lying", "mends", "one_sided", "invents", "obeys"}
-    | {"lenient", "skips", "phantom", "shrugs"}
+    | {"lenient", "skips", "phantom", "shrugs", "rejects"}
 )
 PER_PARAGRAPH = 4
 
@@ -97,7 +98,7 @@ def _audit(memo: str, facts: list[tuple[str, ...]], mode: str) -> list[dict[str,
 def _line(number: int, text: str, facts: list[tuple[str, ...]], mode: str) -> dict[str, Any]:
     cited = [ref for group in _CITED.findall(text) for ref in re.split(", ?", group)]
     finding = "supported" if cited else "no_claim"
-    if "because" in text:
+    if "because" in text or mode == "rejects":
         finding, cited = "unsupported", []
     if mode == "lenient":
         finding, cited = "supported", cited or [facts[0][0]]

@@ -51,7 +51,9 @@ class Command(BaseCommand):
             "--high-stakes", action="store_true", help="have the stronger judge look at it"
         )
         parser.add_argument(
-            "--no-memo-cache", action="store_true", help="write it anew; the new one is kept"
+            "--no-memo-cache",
+            action="store_true",
+            help="write it anew; kept unless a model failed to",
         )
         form = parser.add_mutually_exclusive_group()
         form.add_argument("--debate", action="store_true", help="with a model: both sides first")

@@ -19,7 +19,7 @@ from scoring.memos.gate import check
 from scoring.memos.service import memo, memo_of
 from scoring.memos.stored import snapshot_as_dict, snapshot_from_dict
 from scoring.models import Memo
-from tests.scoring.memos.snapshots import company, run
+from tests.scoring.memos.snapshots import cited, company, run
 from tests.scoring.memos.worlds import make_memo_world
 
 if TYPE_CHECKING:
@@ -82,7 +82,8 @@ def test_one_fact_changed_is_written_anew_in_the_same_row(world: World, written:
     assert again.text != first.text
     row = Memo.objects.get()
     assert (row.text, row.fingerprint) == (again.text, again.snapshot.fingerprint())
-    assert (row.hits, row.pk) == (1, first.row)
+    assert (row.hits, row.served_at, row.pk) == (0, None, first.row), "hits were the old text's"
+    assert memo("run", "run-b").hits == 1
 
 
 def wrong(text: str) -> str:
@@ -114,6 +115,35 @@ def test_a_text_that_was_edited_without_a_figure_is_not_served_either(
     Memo.objects.update(text=good + "\nTips are useless.\n")
     assert memo("run", "run-b").text == good
     assert len(written) == 2
+
+
+LIE = "There were 999 retrievals [F1]."
+
+
+@pytest.mark.parametrize("text", [LIE, "Tips are useless."])
+@pytest.mark.parametrize("with_hash", [False, True])
+def test_a_side_that_was_edited_is_not_served(
+    written: list[str], text: str, *, with_hash: bool
+) -> None:
+    way = Way("human", "debate", "m", "p")
+    sides = [{"name": "for", "text": ""}, {"name": "against", "text": ""}]
+    for side in sides:
+        side["text"] = cited("There were 40 retrievals {retrievals}.", run())
+    assert cache.store(way, run(), cited("There were 12 tips {tips}.", run()), sides=sides)
+    assert cache.lookup(way, run()) is not None
+    sides[1]["text"] += f" {text}"
+    row = Memo.objects.get()
+    sha256 = sha256_of(row.text, sides) if with_hash else row.text_sha256
+    Memo.objects.update(sides=sides, text_sha256=sha256)
+    assert (cache.lookup(way, run()) is not None) == (with_hash and text != LIE)
+
+
+@pytest.mark.parametrize("sides", [{}, [1], [{"name": "for"}], [{"name": "for", "text": 5}]])
+def test_sides_that_are_none_are_not_served(written: list[str], sides: Any) -> None:
+    of(run())
+    Memo.objects.update(sides=sides)
+    assert not of(run()).cached if sides else of(run()) is not None
+    assert Memo.objects.get().sides == []
 
 
 def test_an_edited_fingerprint_finds_nothing(world: World, written: list[str]) -> None:

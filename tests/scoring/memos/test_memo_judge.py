@@ -12,6 +12,7 @@ import pytest
 
 from scoring.judge.bench import DEFAULT, HIGH_STAKES, bench
 from scoring.judge.errors import VerdictError
+from scoring.memos import memo_judge
 from scoring.memos.facts import Snapshot, fact
 from scoring.memos.memo_judge import checklist_schema, judge_memo, parse_checklist
 from scoring.memos.question import statements_of
@@ -236,6 +237,74 @@ def test_a_memo_without_statements_is_rejected_without_a_call(model: JudgeServer
     verdict = judged("")
     assert not verdict.accepted
     assert (verdict.error, verdict.calls) == ("VerdictNoClaims", 0)
+
+
+# --- Long memos -------------------------------------------------------------------------------------
+
+
+def long_memo(statements: int) -> str:
+    return "\n".join(
+        f"- Retrievals: 40 {{retrievals}}, row `tip {at % 2 + 1}`" for at in range(statements)
+    )
+
+
+def test_a_long_memo_is_audited_in_blocks_and_the_checklists_are_joined(model: JudgeServer) -> None:
+    text = cited(long_memo(150), run())
+    assert len(statements_of(text)) == 150
+    verdict = judged(long_memo(150))
+    assert (verdict.accepted, verdict.reason) == (True, "")
+    assert [item["statement"] for item in verdict.items] == list(range(1, 151))
+    assert (verdict.calls, model.counters()["questions"]) == (4, 4)
+    bodies = [json.loads(seen.body) for seen in model.seen]
+    assert [len(re.findall(r"^\(\d+\) ", memo_of(body), re.MULTILINE)) for body in bodies] == [
+        38, 38, 38, 36
+    ]  # fmt: skip
+
+
+def memo_of(body: dict[str, Any]) -> str:
+    return str(body["messages"][1]["content"])
+
+
+def test_a_claim_without_support_in_a_later_block_rejects_and_is_named_by_its_number(
+    model: JudgeServer,
+) -> None:
+    verdict = judged(f"{long_memo(100)}\n\nThis is so because the tips were old.")
+    assert not verdict.accepted
+    assert verdict.reason.startswith("statement 101 is unsupported: This is so because")
+    assert verdict.faithfulness == Decimal(100) / 101
+    assert len(verdict.items) == 101
+
+
+def test_a_block_that_is_not_audited_rejects_the_memo(model: JudgeServer) -> None:
+    model.control(memo="skips")
+    verdict = judged(long_memo(50))
+    assert verdict.reason.startswith("VerdictNoClaims: no line about statement 25")
+    assert verdict.items == ()
+
+
+def test_each_block_has_room_for_its_answer_and_a_second_asking_has_more(
+    model: JudgeServer,
+) -> None:
+    model.control(fault="truncated", times=1)
+    assert judged(long_memo(120)).accepted
+    first, second, *others = (json.loads(seen.body)["max_tokens"] for seen in model.seen)
+    assert second == 2 * first
+    assert others == [first, first]
+    assert first >= 40 * memo_judge.TOKENS_EACH
+
+
+def test_a_memo_that_is_longer_than_any_is_rejected_without_a_call(model: JudgeServer) -> None:
+    verdict = judged("\n".join(["- Tips were seen."] * 1_001))
+    assert (verdict.error, verdict.calls) == ("VerdictTooLong", 0)
+
+
+def test_a_checklist_of_a_later_block_is_read_by_its_own_numbers() -> None:
+    reply_ = reply(line(41), line(42, finding="no_claim", citations=[]))
+    items = parse_checklist(reply_, STATEMENTS, REFS, first=41)
+    assert [item["statement"] for item in items] == [41, 42]
+    jsonschema.validate(json.loads(reply_), checklist_schema(2, REFS, first=41))
+    with pytest.raises(VerdictError, match="statement 1, of 41 to 42"):
+        parse_checklist(reply(line(1), line(41), line(42)), STATEMENTS, REFS, first=41)
 
 
 def test_statements_are_numbered_from_one(model: JudgeServer) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from django.db import connection
+from django.db import DataError, connection, transaction
 
 from scoring.memos import cache, memo_making
 from scoring.memos.cache import Way
@@ -112,6 +112,33 @@ def test_a_synthesis_that_raises_leaves_no_lock(monkeypatch: pytest.MonkeyPatch)
             memo("run", "run-b")
     assert locks() == 0
     assert not memo("run", "run-b").cached
+
+
+# --- In a transaction of the caller -----------------------------------------------------------------
+
+
+def test_a_transaction_that_fails_leaves_no_lock() -> None:
+    """Once it is aborted nothing can be given back in it."""
+    key = key_of_run()
+    with pytest.raises(DataError), transaction.atomic(), cache.single_flight(key) as held:
+        assert held
+        assert locks() == 1
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1 / 0")
+    assert locks() == 0
+
+
+def test_in_a_transaction_the_lock_is_held_until_others_can_see_the_row() -> None:
+    with transaction.atomic():
+        assert not memo("run", "run-b").cached
+        assert locks() == 1
+        waiter, made = threading.Thread(target=lambda: made.extend(at_once(1))), []  # type: ignore[var-annotated]
+        waiter.start()
+        waiter.join(1.0)
+        assert waiter.is_alive()
+    waiter.join(WAIT_S)
+    assert [one.cached for one in made] == [True]
+    assert locks() == 0
 
 
 # --- SIGKILL ----------------------------------------------------------------------------------------

@@ -172,7 +172,7 @@ def test_what_the_stronger_judge_rejects_is_served_to_nobody_any_more(
     model: JudgeServer, strong: JudgeServer
 ) -> None:
     text = of_run().text
-    strong.control(memo="shrugs")
+    strong.control(memo="rejects")
     made = of_run(high_stakes=True)
     assert made.text == write(run(), mode="human") != text
     assert made.reason.startswith("judge: ")

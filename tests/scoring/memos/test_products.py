@@ -90,11 +90,11 @@ def test_a_category_is_its_last_run_against_the_one_before(world: World) -> None
     snapshot = snapshot_of("category", "ssh", skill="stig")
     values = values_of(snapshot)
     assert snapshot.identifier == "stig/ssh"
-    assert values["share of graded rules remediated in `run-b`"] == 25
-    assert values["share of graded rules remediated in `run-a`"] == 100
-    assert values["change in the share of graded rules remediated"] == -75
-    assert values["misleading retrievals in `run-b`"] == 3
-    assert values["times `tip-bad` was followed into a failure"] == 3
+    assert values["share of graded rules remediated in `ssh` in `run-b`"] == 25
+    assert values["share of graded rules remediated in `ssh` in `run-a`"] == 100
+    assert values["change in the share of graded rules remediated in `ssh`"] == -75
+    assert values["misleading retrievals in `ssh` in `run-b`"] == 3
+    assert values["times `tip-bad` was followed into a failure in `ssh`"] == 3
 
 
 def test_every_figure_names_its_source_and_counted_rows_are_those(world: World) -> None:
@@ -181,6 +181,22 @@ def test_a_name_that_two_skills_use_needs_the_skill(world: World) -> None:
         assert snapshot_of(product, f"cve/{name}").identifier.startswith("cve/")
 
 
+def test_a_name_that_can_be_read_in_two_ways_is_nobodys(world: World) -> None:
+    make_run(skill="stig", external_id="x/run-b")
+    make_run(skill="stig/x", external_id="run-b")
+    for way in ("stig/x/run-b", "run-b"):
+        with pytest.raises(UnknownSubject, match="several"):
+            snapshot_of("run", way)
+    assert snapshot_of("run", "x/run-b", skill="stig").identifier == "stig/x/run-b"
+    assert snapshot_of("run", "stig/run-b").identifier == "stig/run-b"
+    with pytest.raises(UnknownSubject, match="several categories"):
+        for skill, category in (("two", "a/b"), ("two/a", "b")):
+            run = make_run(skill=skill, external_id="r", status="finalizing")
+            make_attempt(run=run, rule_id="r", category=category, outcome=1.0)
+            assert pipeline.finish(run.pk)
+        snapshot_of("category", "two/a/b")
+
+
 def test_an_older_revision_is_another_subject(world: World) -> None:
     old = make_run(external_id="run-b", superseded_at=world.first.started_at, revision=2)
     assert snapshot_of("run", str(old.pk)).identifier == "stig/run-b revision 2"
@@ -207,6 +223,19 @@ def test_as_many_queries_for_a_long_history_as_for_a_short_one(world: World, set
         for number in range(4):
             make_more(world, number + 10 * len(counts))
     assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("product", ["run", "tip", "category"])
+def test_an_unknown_name_costs_a_few_queries_whatever_it_is(world: World, product: str) -> None:
+    slashes = ("a/" * 400)[:-1]
+    for name, most in ((slashes, 5), (f"stig/{slashes}", 9), ("a/" * 3_000, 0), ("a" * 1_002, 0)):
+        with CaptureQueriesContext(connection) as queries, pytest.raises(UnknownSubject):
+            snapshot_of(product, name)
+        assert len(queries) <= most, (name[:20], len(queries))
+    with CaptureQueriesContext(connection) as queries, pytest.raises(UnknownSubject) as caught:
+        snapshot_of(product, "a", skill="s" * 501)
+    assert len(queries) == 0
+    assert len(str(caught.value)) < 400
 
 
 def queries_of(product: str, name: str) -> int:

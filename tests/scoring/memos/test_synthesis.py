@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from scoring.judge.bench import bench
-from scoring.memos.debate import debate
 from scoring.memos.desk import memo_prompts
 from scoring.memos.facts import Snapshot, fact
 from scoring.memos.gate import check
@@ -81,7 +80,7 @@ def test_without_a_model_the_writer_writes(settings: Any) -> None:
 
 
 def test_a_debate_takes_three_calls_and_keeps_both_sides(model: JudgeServer) -> None:
-    found = debate(run(), mode="human", bench=bench())
+    found = synthesise(run(), mode="human", variant="debate", bench=bench())
     assert (found.variant, found.calls, found.reason) == ("debate", 3, "")
     assert [side.name for side in found.sides] == ["for", "against"]
     assert all(check(side.text, run()).passed for side in found.sides)

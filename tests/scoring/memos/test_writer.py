@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contextgraph import pipeline
+from memory.flags import Flag
 from scoring.memos.completeness import completeness
 from scoring.memos.facts import MAX_FACTS, Snapshot, fact
 from scoring.memos.gate import MAX_CHARS, check
@@ -18,6 +20,7 @@ from scoring.memos.products import snapshot_of
 from scoring.memos.rubric import impersonal
 from scoring.memos.writer import _settled, write
 from scoring.memos.writer_parts import Paragraph, Sentence, Told
+from scoring.memos.writer_tip import MEANING
 from tests.factories import make_attempt, make_retrieval, make_run, make_tip
 from tests.scoring.memos import generated
 from tests.scoring.memos.snapshots import company, run
@@ -73,7 +76,7 @@ def test_the_memo_of_a_run_says_what_the_run_taught(world: World) -> None:
         "is a fall of 62.5 percentage points {change in the share of graded rules remediated}",
         "The tip that misled most is `tip-bad` {tip that misled most}.",
         "`tip-bad` was followed 6 times {times `tip-bad` was followed}",
-        "Following a tip failed more often than it helped.",
+        "Tips were followed into failures more often than into successes.",
         "`tip-bad` says: `Do it the bad way, 5 times` {text of `tip-bad`}.",
     ):
         wanted = said
@@ -85,12 +88,44 @@ def test_the_memo_of_a_run_says_what_the_run_taught(world: World) -> None:
 @pytest.mark.django_db
 def test_sentences_are_chosen_by_the_facts(world: World) -> None:
     rose = write(snapshot_of("run", "run-a"), mode="human")
-    assert "Following a tip helped more often than it failed." in rose
+    assert "Tips were followed into successes more often than into failures." in rose
     assert "percentage points" not in rose, "there is no run before it"
     assert "It tends to be followed into failures." in write(
         snapshot_of("tip", "tip-bad"), mode="human"
     )
-    assert "has no part in them" not in write(snapshot_of("tip", "tip-bad"), mode="human")
+
+
+CAUSAL = re.compile(
+    r"\b(?:because|caused?|causes|thanks to|due to|led to|leads to|helped|helps|part in|made it)\b"
+)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("mode", MODES)
+def test_no_cause_is_told_as_no_fact_holds_one(world: World, mode: str) -> None:
+    for product, name in SUBJECTS:
+        text = write(snapshot_of(product, name, skill="stig"), mode=mode)
+        assert not CAUSAL.search(text), text
+
+
+def test_what_the_words_of_the_record_mean_is_no_cause_either() -> None:
+    assert set(MEANING) == {str(flag).replace("_", " ") for flag in Flag}
+    assert not [said for said in MEANING.values() if CAUSAL.search(said)]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("mode", MODES)
+def test_a_category_is_told_as_the_part_of_the_run_that_it_is(world: World, mode: str) -> None:
+    text = write(snapshot_of("category", "ssh"), mode=mode)
+    for name in ("run-a", "run-b"):
+        lines = [line for line in re.split(r"[.\n]", text) if f"in `{name}`" in line]
+        about = [line for line in lines if "credit policy" not in line]
+        assert about
+        assert all(f"in `ssh` in `{name}`" in line for line in about), text
+    if mode == "human":
+        assert "There were 3 misleading retrievals in `ssh` in `run-b` [" in text
+        assert "remediated in `ssh` is a fall of 75 percentage points [" in text
+        assert "In `ssh`, `tip-bad` was followed into a failure 3 times [" in text
 
 
 @pytest.mark.django_db
