@@ -6,7 +6,8 @@ one in use; ``--failed-only`` touches no answer; ``--rule``, ``--tip`` and ``--s
 ``--dry-run`` counts, by signal and by who answered, and changes nothing. ``--changes`` tells afterwards
 which labels of the judge became others. Exit status 1 when a run was refused.
 
-Does not wait for the scores: the workers compute them, or ``reap_runs --inline --until-done`` here.
+Does not wait for the scores: the workers compute them, or ``reap_runs --inline --until-done`` here. The
+dream passes that follow retire no tip: ``sweep SKILL`` shows whom the gate would catch then.
 Without ``--failed-only`` the old answers are gone from the chosen rows at once; judgements are kept.
 
 Shaped by: an operator who mended the judge and had no way to ask it about last week's runs.
@@ -15,6 +16,7 @@ Shaped by: an operator who mended the judge and had no way to ask it about last 
 from __future__ import annotations
 
 import json
+import shlex
 from argparse import ArgumentTypeError
 from collections import Counter
 from dataclasses import asdict, dataclass, field
@@ -151,6 +153,11 @@ class Command(BaseCommand):
             f"{len(opened)} of {len(outcomes)} runs {verb} to scoring again for "
             f"{', '.join(signals)}: {sum(outcome.answers for outcome in opened)} answers"
         )
+        for skill in sorted({outcome.skill for outcome in opened}):
+            self.stdout.write(
+                "No tip is retired by that. Whom the gate would catch when they are scored: manage.py "
+                f"sweep {visible(shlex.quote(skill))}"
+            )
 
     def _changes(self, runs: list[Run], *, as_json: bool) -> None:
         found = [(run, label_changes(run)) for run in runs]

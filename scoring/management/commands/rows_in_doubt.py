@@ -17,7 +17,7 @@ from django.core.management.base import BaseCommand, CommandError
 from rich.table import Table
 
 from memory.audit.scope import Scope, ScopeError
-from memory.management.commands.audit_memory import positive_number
+from memory.management.arguments import positive_number
 from memory.models import Retrieval, Run
 from memory.querysets import AmbiguousRun, UnknownRun
 from memory.rates import rounded
