@@ -3,9 +3,10 @@
 Guarantees: a line names its attempt by skill, run, rule and number, and is entered or refused as a
 whole, with the cause and the mend; a refused line stops no other, and comes back byte for byte so that
 it can be tried again. What the verdict replaces stays in an OutcomeRevision; the same verdict again
-changes nothing. Final runs are credited anew, each once; a run that is still recorded or scored takes
-the verdict, and its pass to come reads it. Lines are read one at a time, and entered by some hundreds
-that name one run in a row.
+changes nothing. Final runs are credited anew, each once, and no tip is retired by that: the report tells
+whom the gates would catch (a dry run adds up what each group of lines would move). A run that is still
+recorded or scored takes the verdict, and its pass to come reads it. Lines are read one at a time, and
+entered by some hundreds that name one run in a row.
 
 Does not enter a verdict for an attempt that its agent has not saved, nor for an older revision of a run.
 
@@ -30,6 +31,8 @@ from contextgraph.outcome_changes import Change, Facts, Stamp
 from contextgraph.run_rows import apply_correction
 from contextgraph.runlogs.lines import MAX_LINE
 from contextgraph.skills import load_skill
+from contextgraph.tip_shifts import TipShifts, sums_of
+from memory.gate_outlook import gate_outlook
 from memory.models import Attempt, OutcomeRevision, Run
 from memory.retirement import checked_author
 from memory.store_input import plain_object
@@ -69,7 +72,8 @@ class Refused:
 
 @dataclass(slots=True)
 class LateReport:
-    """What became of the lines. ``entered``: changed something; ``runs``: external ids, by key."""
+    """What became of the lines. ``entered``: changed something; ``runs``: external ids, by key;
+    ``gate``: per skill with runs credited anew, whom its gate would catch (``memory.gate_outlook``)."""
 
     dry_run: bool
     batch: str
@@ -81,6 +85,7 @@ class LateReport:
     runs: dict[int, str] = field(default_factory=dict)
     recounted: list[int] = field(default_factory=list)
     failed: dict[int, str] = field(default_factory=dict)
+    gate: list[dict[str, Any]] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data with stable keys."""
@@ -193,6 +198,7 @@ def enter_late_outcomes(
     report = work.report
     if not dry_run:
         report.failed = outcome_changes.settle(report.recounted, outbox=Outbox()).failed
+    report.gate = work.outlooks()
     return report
 
 
@@ -219,6 +225,14 @@ class _Entry:
         self.report = report
         self._stamp = stamp
         self._rejected = rejected
+        self._shifts: dict[str, TipShifts] = {}
+
+    def outlooks(self) -> list[dict[str, Any]]:
+        """Whom the gates of the skills would catch, by name; of a dry run, if it were none."""
+        return [
+            gate_outlook(skill, shift=shifts.under if self.report.dry_run else None)
+            for skill, shifts in sorted(self._shifts.items())
+        ]
 
     def groups(self, lines: Iterable[RawLine]) -> Iterator[list[_Line]]:
         """Readable lines in a row for one run, no attempt twice; the others are refused."""
@@ -246,7 +260,7 @@ class _Entry:
                 return
             changes = [change for line in group if (change := self._change(run, line)) is not None]
             written = outcome_changes.write(run, changes, self._stamp)
-            begun = written.credit_moved and outcome_changes.begin_recount(run)
+            begun = written.credit_moved and self._begin_recount(run)
             transaction.set_rollback(self.report.dry_run)
         report = self.report
         report.entered += written.revised
@@ -256,6 +270,13 @@ class _Entry:
             report.runs[run.pk] = run.external_id
         if begun and run.pk not in report.recounted:
             report.recounted.append(run.pk)
+
+    def _begin_recount(self, run: Run) -> bool:
+        before = sums_of(run.pk)
+        if not outcome_changes.begin_recount(run):
+            return False
+        self._shifts.setdefault(run.skill, TipShifts()).note(before, sums_of(run.pk))
+        return True
 
     def _run(self, group: list[_Line]) -> Run | None:
         skill, external_id = group[0].run

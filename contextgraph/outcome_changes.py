@@ -80,12 +80,13 @@ class Facts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
-    """An attempt before and after; the two may be equal. ``rule_id`` and so on are for reports."""
+    """An attempt before and after; the two may be equal. ``marks``: a revision even then, of an undo."""
 
     attempt_id: int
     category: str
     before: Facts
     after: Facts
+    marks: bool = False
 
     @property
     def credit_moved(self) -> bool:
@@ -102,15 +103,20 @@ class Change:
         return self.before.replaced_evaluator() != self.after.replaced_evaluator()
 
     @property
-    def needs_revision(self) -> bool:
+    def differs(self) -> bool:
         """Whether anything but the grader's name is different."""
         old, new = self.before, self.after
         return self.credit_moved or self.evaluator_moved or old.failure_mode != new.failure_mode
 
     @property
+    def confirms(self) -> bool:
+        """Whether the grader's name alone is different."""
+        return not self.differs and self.before.outcome_grader != self.after.outcome_grader
+
+    @property
     def is_any(self) -> bool:
         """Whether there is anything to write."""
-        return self.needs_revision or self.before.outcome_grader != self.after.outcome_grader
+        return self.differs or self.confirms or self.marks
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,7 +131,7 @@ class Stamp:
 
 @dataclass(slots=True)
 class Written:
-    """What was written: attempts with a revision and without; retrievals that gained or lost."""
+    """Attempts that differ now, or in the grader's name alone; retrievals that gained or lost."""
 
     revised: int = 0
     confirmed: int = 0
@@ -172,16 +178,15 @@ def write(run: Run, changes: Sequence[Change], stamp: Stamp) -> Written:
     changes = [change for change in changes if change.is_any]
     if not changes:
         return Written()
-    revised = [change for change in changes if change.needs_revision]
-    _append_revisions(revised, stamp)
+    _append_revisions([change for change in changes if change.differs or change.marks], stamp)
     _write_attempts(changes)
     _write_evaluators([change for change in changes if change.evaluator_moved])
     moved = [change for change in changes if change.credit_moved]
     gained, lost = _write_retrievals(run, moved)
     _write_tips(run, moved)
     return Written(
-        revised=len(revised),
-        confirmed=len(changes) - len(revised),
+        revised=sum(change.differs for change in changes),
+        confirmed=sum(change.confirms for change in changes),
         to_judge=gained,
         without_outcome=lost,
         credit_moved=bool(moved),

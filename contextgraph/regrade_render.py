@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.table import Table
 
 from memory.dream_report import number_text
+from memory.gate_outlook import outlook_line
 from memory.terminal import plain
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def render_regrade(view: dict[str, Any], *, limit: int) -> Iterator[RenderableTy
     """Head, runs, kinds of change, categories, tips."""
     yield plain(_head(view), "bold")
     if not view["revised"] and not view["confirmed"]:
-        yield plain(f"Nothing changed: every grade comes out of {view['ladder']} as it is stored.")
+        yield plain(_why_nothing(view))
     if view["unversioned"]:
         yield plain(
             f"{view['unversioned']} grades changed under one and the same name {view['ladder']}: the "
@@ -41,6 +42,8 @@ def render_regrade(view: dict[str, Any], *, limit: int) -> Iterator[RenderableTy
         head, rows = table(view)
         yield from _table(head, rows, limit)
     yield plain(_tail(view))
+    if view["gate"] is not None and (line := outlook_line(view["gate"])):
+        yield plain(line)
 
 
 def _runs(view: dict[str, Any]) -> Content:
@@ -95,6 +98,14 @@ def _head(view: dict[str, Any]) -> str:
         f"{view['skill']}: {view['attempts']} attempts of {len(view['runs'])} runs {verb}{what}: "
         f"{view['revised']} outcomes changed, {view['confirmed']} confirmed under another version"
     )
+
+
+def _why_nothing(view: dict[str, Any]) -> str:
+    if not view["attempts"]:
+        return "Nothing changed: no attempt was looked at."
+    if view["cause"] == "undo":
+        return "Nothing changed: what is taken back had left every outcome as it was before."
+    return f"Nothing changed: every grade comes out of {view['ladder']} as it is stored."
 
 
 def _tail(view: dict[str, Any]) -> str:

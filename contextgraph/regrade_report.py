@@ -85,7 +85,11 @@ class Sides:
 
 @dataclass(slots=True)
 class RegradeReport:
-    """``ladder``: name@version that graded; ``unversioned``: changes under one and the same of these."""
+    """``ladder``: name@version that graded; ``unversioned``: changes under one and the same of these.
+
+    ``gate``: whom the skill's gate would catch after it (``memory.gate_outlook``); None when
+    no tip's sums moved.
+    """
 
     skill: str
     cause: str
@@ -96,6 +100,7 @@ class RegradeReport:
     flips: list[Flip] = field(default_factory=list)
     tips_moved: int = 0
     unversioned: int = 0
+    gate: dict[str, Any] | None = None
     _categories: defaultdict[str, Sides] = field(default_factory=lambda: defaultdict(Sides))
     _transitions: Counter[tuple[Any, ...]] = field(default_factory=Counter)
     _others: int = 0
@@ -112,7 +117,7 @@ class RegradeReport:
         old, new = change.before, change.after
         sides.before += _mean(old.outcome_value)
         sides.after += _mean(new.outcome_value)
-        if not change.needs_revision:
+        if not change.differs:
             return
         self.unversioned += self.cause == "regrade" and old.outcome_grader == new.outcome_grader
         key = (old.failure_mode, old.outcome_value, new.failure_mode, new.outcome_value)
@@ -159,6 +164,7 @@ class RegradeReport:
             ],
             "tips_moved": self.tips_moved,
             "tips": [flip.as_dict() for flip in self.flips],
+            "gate": self.gate,
         }
 
     def changes(self) -> list[dict[str, Any]]:

@@ -3,9 +3,11 @@
 Guarantees: the grader gets what it got when the attempt was stored or last corrected; an unchanged
 ladder changes nothing. A run is graded again in one transaction, with its evidence; a run that is not
 final is left alone and named; whoever dies between two runs can begin again, and what is graded already
-comes out unchanged. Dream passes follow when all runs are graded, so that no sweep acts on half of them.
-A dry run does everything but those passes, and rolls back. :func:`undo` takes back one call as a whole
-where nothing came after it, and is itself a revision: nothing is deleted.
+comes out unchanged. Dream passes follow when all runs are graded; they retire no tip, and the report
+tells whom the skill's gate would catch. A dry run does everything but those passes, and rolls back.
+:func:`undo` takes back one change as a whole where nothing came after it (``contextgraph.change_stack``),
+and is itself a revision of each attempt that it reaches: nothing is deleted, and a change that came to
+nothing is taken back like any other.
 
 Does not read logs: raw evaluator output that was not stored cannot be graded again. Processes that run
 keep the skill file that they have read: restart the workers first, or new runs get the old grades. Of
@@ -22,10 +24,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Max
 from django.utils import timezone
 
 from contextgraph import outcome_changes
+from contextgraph.change_stack import standing_changes
 from contextgraph.outbox import Outbox
 from contextgraph.outcome_changes import (
     EVALUATOR,
@@ -40,6 +42,7 @@ from contextgraph.regrade_report import RegradeReport, State
 from contextgraph.run_rows import graded_mode
 from contextgraph.skills import load_skill
 from contextgraph.tip_shifts import TipShifts, sums_of
+from memory.gate_outlook import gate_outlook
 from memory.models import Attempt, OutcomeRevision, Run
 from memory.retirement import checked_author
 from memory.store_rows import SENT_MODE
@@ -48,6 +51,7 @@ from scoring.outcomes import Outcome, grade, grader_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from contextgraph.change_stack import Name
     from contextgraph.regrade_report import RunResult
     from contextgraph.skills import Skill
 
@@ -112,17 +116,19 @@ def undo(
     Raises:
         RegradeRefused: also when nothing is left to be taken back.
     """
-    batches = _standing(skill)
-    standing = {run_id: batches[run_id] for run_id in _run_ids(skill, run) if batches.get(run_id)}
+    stacks = standing_changes(skill)
+    standing = {run_id: stacks[run_id] for run_id in _run_ids(skill, run) if stacks.get(run_id)}
     if not standing:
         msg = f"no outcome of {run or skill} was changed that could be taken back"
         raise RegradeRefused(msg)
-    last = max((stack[-1] for stack in standing.values()), key=lambda one: one[1])[0]
-    touched = [run_id for run_id, stack in standing.items() if last in dict(stack)]
+    last = max((stack[-1] for stack in standing.values()), key=lambda change: change.last).name
+    touched = [
+        run_id for run_id, stack in standing.items() if any(change.name == last for change in stack)
+    ]
     ladder = grader_name(load_skill(settings.PROMPTS_DIR, skill))
     report = RegradeReport(skill=skill, cause=Cause.UNDO, ladder=ladder, dry_run=dry_run)
     work = _Work(report, by=by, progress=progress, undone=last)
-    work.do(touched, lambda one: _taken_back(one, last))
+    work.do(touched, _taken_back)
     return report
 
 
@@ -141,7 +147,12 @@ class _Work:
     """One call: its runs one after the other, then what follows from them."""
 
     def __init__(
-        self, report: RegradeReport, *, by: str, progress: Progress | None, undone: str = ""
+        self,
+        report: RegradeReport,
+        *,
+        by: str,
+        progress: Progress | None,
+        undone: Name | None = None,
     ) -> None:
         self._report = report
         self._progress = progress
@@ -149,7 +160,7 @@ class _Work:
         self._by = checked_author(by)
         self._undone = undone
         now = timezone.now().isoformat()
-        report.batch = f"{report.cause} {now}" + (f" of: {undone}" if undone else "")
+        report.batch = f"{report.cause} {now}" + (f" of: {undone.batch}" if undone else "")
 
     def do(self, run_ids: list[int], plan: Plan) -> None:
         """Change outcomes as *plan* says, run by run; see the module for what a transaction is."""
@@ -166,6 +177,9 @@ class _Work:
             for result in report.runs:
                 if result.id in failed:
                     result.state, result.why = State.FAILED, failed[result.id]
+        if self._shifts.moved:
+            shift = self._shifts.under if report.dry_run else None
+            report.gate = gate_outlook(report.skill, shift=shift)
 
     def _one(self, run_id: int, plan: Plan) -> bool:
         """Whether a dream pass of the run is to be finished."""
@@ -196,10 +210,10 @@ class _Work:
             )
             return f"{run.status}, not final: {mend}"
         if self._undone:
-            stack = dict(_standing(run.skill, run.pk).get(run.pk, []))
+            stack = [change.name for change in standing_changes(run.skill, run.pk).get(run.pk, [])]
             if self._undone not in stack:
                 return "another process has taken it back"
-            if list(stack)[-1] != self._undone:
+            if stack[-1] != self._undone:
                 return "a later change stands on it: take that back first, with --run"
         return ""
 
@@ -244,36 +258,18 @@ def _changed(attempt: Attempt, outcome: Outcome) -> Change:
 
 # --- Taken back -----------------------------------------------------------------------------------
 
-Standing = dict[int, list[tuple[str, int]]]
 
-
-def _standing(skill: str, run_id: int | None = None) -> Standing:
-    """Per run, the batches that nobody has taken back, oldest first, each with its last revision's id."""
-    revisions = OutcomeRevision.objects.filter(attempt__run__skill=skill)
-    if run_id is not None:
-        revisions = revisions.filter(attempt__run=run_id)
-    batches = (
-        revisions.order_by()
-        .values("note", "cause", of_run=F("attempt__run"))
-        .annotate(last=Max("pk"))
-        .order_by("last")
+def _taken_back(run: Run) -> Iterator[Change]:
+    """Each attempt of the run's last change that stands, as it was before that."""
+    last = standing_changes(run.skill, run.pk)[run.pk][-1]
+    revisions = OutcomeRevision.objects.filter(
+        attempt__run=run, pk__gte=last.first, pk__lte=last.last
     )
-    found: Standing = {}
-    for batch in batches:
-        stack = found.setdefault(batch["of_run"], [])
-        if batch["cause"] != Cause.UNDO:
-            stack.append((batch["note"], batch["last"]))
-        elif stack:
-            stack.pop()
-    return found
-
-
-def _taken_back(run: Run, batch: str) -> Iterator[Change]:
-    """Each attempt as it was before *batch*, which is the last that stands."""
-    revisions = OutcomeRevision.objects.filter(attempt__run=run, note=batch)
     first: dict[int, OutcomeRevision] = {}
     for revision in revisions.order_by("pk"):
-        first.setdefault(revision.attempt_id, revision)
+        one = first.setdefault(revision.attempt_id, revision)
+        if one.old_evaluator is None:  # a later one of the change may be the first that replaced it
+            one.old_evaluator = revision.old_evaluator
     attempts = Attempt.objects.filter(pk__in=first).order_by("pk").only(*COLUMNS)
     for attempt in attempts.iterator(chunk_size=ATTEMPTS_AT_ONCE):
         yield Change(
@@ -281,6 +277,7 @@ def _taken_back(run: Run, batch: str) -> Iterator[Change]:
             category=attempt.category,
             before=Facts.of(attempt),
             after=_as_before(attempt, first[attempt.pk]),
+            marks=True,
         )
 
 

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.db.models import Sum
 
+from memory.evidence_sql import SUMS
 from memory.flags import Quadrants, flag_of
 from memory.models import RunEvidence, Tip, TipEvidence
 from memory.rates import rounded
@@ -25,8 +26,6 @@ from memory.tip_record import POLICY, PRESENT_POLICY
 
 if TYPE_CHECKING:
     from decimal import Decimal
-
-SUMS: Final = (*Quadrants._fields, "visits", "visit_total")
 
 Key = tuple[int, str]
 """Tip and policy."""
@@ -67,6 +66,10 @@ class TipShifts:
     def moved(self) -> int:
         """Tips with any sum that is another one."""
         return len({tip for tip, _ in self._shift})
+
+    def under(self, policy: str) -> dict[int, Sums]:
+        """The shift of each tip that moved, under one policy (``memory.eviction_gate.judge``)."""
+        return {tip: dict(sums) for (tip, of), sums in self._shift.items() if of == policy}
 
     def flips(self, skill: str, *, stored: bool) -> list[Flip]:
         """The tips whose flag or sign of credit changed, largest change first.
@@ -115,7 +118,7 @@ class TipShifts:
 
 def sums_of(run_id: int) -> dict[Key, Sums]:
     """The run's evidence per tip and policy, as it is stored now."""
-    rows = RunEvidence.objects.filter(run_id=run_id, policy__in=_policies())
+    rows = RunEvidence.objects.filter(run_id=run_id)
     grouped = rows.order_by().values("tip_id", "policy")
     names = [f"sum_{name}" for name in SUMS]
     totals = grouped.annotate(**{f"sum_{name}": Sum(name) for name in SUMS})

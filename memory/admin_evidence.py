@@ -14,16 +14,14 @@ from django.contrib import admin
 
 from memory.admin_base import ReadOnlyAdmin, excerpt
 from memory.credit import POLICIES
+from memory.evidence_sql import COUNTS
 from memory.models import Ban, DreamStage, OutcomeRevision, RunEvidence, TipEvidence, TipVector
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
     from django.http import HttpRequest
 
-COUNTS = (
-    "rows", "shown", "followed", "ignored", "earned", "misleading", "lucky_neighbour", "bystander",
-    "credit_n", "credit_total", "visits", "visit_total",
-)  # fmt: skip
+SHOWN = (*COUNTS, "credit_n", "credit_total", "visits", "visit_total")
 
 
 class PolicyFilter(admin.SimpleListFilter):
@@ -45,7 +43,7 @@ class PolicyFilter(admin.SimpleListFilter):
 class RunEvidenceAdmin(ReadOnlyAdmin):
     """What one run says about a tip on a rule."""
 
-    list_display = ("id", "run", "tip", "rule_id", "category", "policy", *COUNTS)
+    list_display = ("id", "run", "tip", "rule_id", "category", "policy", *SHOWN)
     list_select_related = ("run", "tip")
     list_filter = (PolicyFilter,)
     search_fields = ("run__external_id",)
@@ -58,7 +56,7 @@ class RunEvidenceAdmin(ReadOnlyAdmin):
 class TipEvidenceAdmin(ReadOnlyAdmin):
     """What all runs say about a tip, and about a skill."""
 
-    list_display = ("id", "skill", "level", "key", "tip", "policy", *COUNTS)
+    list_display = ("id", "skill", "level", "key", "tip", "policy", *SHOWN)
     list_select_related = ("tip",)
     list_filter = ("level", PolicyFilter)
     search_fields = ("tip__external_id",)

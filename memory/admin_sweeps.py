@@ -2,8 +2,9 @@
 
 Guarantees: as ``memory.admin_base`` says for the tables; the two buttons take POST and a token alone,
 need the permission to change sweeps, call ``memory.eviction`` as the commands do, and are written to the
-admin's log. A page shows at most ENTRIES_SHOWN entries and links to the list of all. Makes no sweep:
-``manage.py sweep SKILL`` does, and the dream pass.
+admin's log. A page shows at most ENTRIES_SHOWN entries and links to the list of all. Above the list of
+sweeps stand the retired tips that their skill's gate would not catch any more. Makes no sweep:
+``manage.py sweep SKILL`` does, and a run's first dream pass.
 
 Shaped by: an undo that nobody but the database's owner could do.
 """
@@ -20,10 +21,14 @@ from django.shortcuts import get_object_or_404
 from django.urls import path, reverse
 from django.views.decorators.http import require_POST
 
+from contextgraph.skills import SkillError
 from memory.admin_base import ReadOnlyAdmin, excerpt
 from memory.admin_desk import DeskPage, register_page, require
+from memory.cleared_tips import cleared_tips
+from memory.credit import UnknownPolicy
 from memory.eviction import State, SweepError, apply, undo
-from memory.models import EvictionSweep, SweepEntry, TipChange
+from memory.eviction_gate import GateError, gate_of
+from memory.models import EvictionSweep, SweepEntry, Tip, TipChange
 from memory.retirement import RetirementError
 from memory.sweep_render import gate_line
 from memory.sweep_view import sweep_view
@@ -57,11 +62,26 @@ def _entries(**filters: Any) -> Coalesce:
     return Coalesce(Subquery(counted, output_field=IntegerField()), 0)
 
 
+def _cleared() -> dict[str, Any]:
+    """The retired tips of all skills that the gates would let go, and the gates that cannot be used."""
+    swept = Tip.objects.filter(retired_sweep__isnull=False).order_by("skill")
+    found: list[dict[str, Any]] = []
+    errors: list[str] = []
+    for skill in swept.values_list("skill", flat=True).distinct():
+        try:
+            found += ({"skill": skill} | one for one in cleared_tips(skill, gate_of(skill)))
+        except (GateError, UnknownPolicy, SkillError) as error:
+            errors.append(f"{skill}: {error}")
+    shown = found[:ENTRIES_SHOWN]
+    return {"cleared": shown, "cleared_more": len(found) - len(shown), "gate_errors": errors}
+
+
 @admin.register(EvictionSweep)
 class EvictionSweepAdmin(ReadOnlyAdmin):
     """Sweeps, latest first."""
 
     change_form_template = "memory/desk/sweep.html"
+    change_list_template = "memory/desk/sweeps.html"
     list_display = (
         "id", "skill", "state", "policy", "threshold", "active", "with_evidence", "caught",
         "retired", "given_back", "run", "created_at", "created_by", "applied_by", "undone_by",
@@ -122,6 +142,13 @@ class EvictionSweepAdmin(ReadOnlyAdmin):
             ),
             *super().get_urls(),
         ]
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """The sweeps, and what may come back."""
+        more = _cleared() if self.has_view_permission(request) else {}
+        return super().changelist_view(request, (extra_context or {}) | more)
 
     def change_view(
         self,

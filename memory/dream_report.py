@@ -61,10 +61,9 @@ def sweep_told(evict: DreamStage) -> dict[str, Any]:
 
 
 def misses_sweep(report: dict[str, Any], evict: DreamStage) -> bool:
-    """Whether *report* is older than the run's sweep: the stage had failed, or caught none."""
-    if evict.state != DreamStage.State.DONE or (report["sweep"] or {}).get("sweep") is not None:
-        return False
-    return bool(report["sweep_error"]) or evict.detail.get("sweep") is not None
+    """Whether *report* is older than the run's sweep: the stage had failed when it was written."""
+    told = (report["sweep"] or {}).get("sweep") is not None
+    return not told and evict.detail.get("sweep") is not None
 
 
 def _pass_of_the_run_before(run: Run) -> DreamPass | None:

@@ -48,14 +48,15 @@ def credit(run: Run, *, policy: Policy) -> dict[str, Any]:
 
 
 def evict(run: Run) -> dict[str, Any]:
-    """Sweep the skill's tips, if its gate says that a pass may."""
+    """Sweep the skill's tips in the run's first pass, if the gate says that a pass may."""
     return eviction.automatic_sweep(run)
 
 
 def report(run: Run) -> dict[str, Any]:
     """Say once, on the pass it belongs to, what it changed.
 
-    A pass that has its report keeps it; a sweep that only a later pass could make is added to it.
+    A pass that has its report keeps it; a sweep that was made after it, by a second try of the stage, is
+    added to it.
     """
     last = DreamPass.objects.filter(run=run).order_by("-number").first()
     if last is None:

@@ -31,35 +31,37 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from django.conf import settings
-from django.db.models import Max
+from django.db.models import Max, Q
 from pydantic import ValidationError
 
 from contextgraph.skills import Eviction, load_skill
 from memory.audit.scope import Scope
 from memory.credit import policy_named
 from memory.evidence import Sums
+from memory.evidence_sql import COUNTS, SUMS
 from memory.models import Retrieval, SweepEntry, Tip, TipChange, TipEvidence
 from memory.rates import rounded
 from memory.shrinkage import PRIOR_SD, shrunk
 from memory.tallies import GRADED, PRESENT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
+    from decimal import Decimal
+
+    from django.db.models import QuerySet
 
     from memory.querysets import TipQuerySet
     from memory.shrinkage import ShrunkMean
+
+    Shift = Mapping[int, Mapping[str, Decimal | int]]
+    """Primary key of a tip -> what is to be added to which of its sums, under the gate's policy."""
 
 Cause = SweepEntry.Cause
 
 PRIOR_VISITS: Final = 2.0
 """Pseudo-visits of the prior. Not a skill's setting: it says how careful an interval is, not what a
 tip is worth, and gates of two skills stay comparable."""
-
-_COUNTS: Final = (
-    "rows", "shown", "followed", "ignored", "earned", "misleading", "lucky_neighbour", "bystander",
-)  # fmt: skip
-_SUMS: Final = ("credit_n", "credit_total", "visits", "visit_total", "visit_squares")
 
 
 class GateError(ValueError):
@@ -103,13 +105,30 @@ class Flip:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Flips:
-    """What a change of the gate changes. Caps are marked (``over_cap``), and move no tip."""
+    """What a change of the gate changes. Caps move no tip between the three lists."""
 
     old: Verdict
     new: Verdict
     newly_caught: tuple[Flip, ...]
     set_free: tuple[Flip, ...]
     caught_by_both: tuple[Flip, ...]
+
+    @property
+    def over_the_cap(self) -> tuple[Flip, ...]:
+        """Caught by both, and over the cap of the new gate alone: a sweep would leave them now."""
+        return self._moved(old=False, new=True)
+
+    @property
+    def within_the_cap(self) -> tuple[Flip, ...]:
+        """Caught by both, and over the cap of the old gate alone: a sweep would retire them now."""
+        return self._moved(old=True, new=False)
+
+    def _moved(self, *, old: bool, new: bool) -> tuple[Flip, ...]:
+        return tuple(
+            flip
+            for flip in self.caught_by_both
+            if flip.old and flip.new and (flip.old.over_cap, flip.new.over_cap) == (old, new)
+        )
 
 
 def gate_of(skill: str, **overrides: Any) -> Eviction:
@@ -143,11 +162,22 @@ def gate_as_dict(gate: Eviction) -> dict[str, Any]:
     return gate.model_dump(mode="json") | {"unit": "visit", "prior": prior}
 
 
-def judge(skill: str, gate: Eviction, *, now: datetime, spare_returned: bool = False) -> Verdict:
+def judge(
+    skill: str,
+    gate: Eviction,
+    *,
+    now: datetime,
+    spare_returned: bool = False,
+    shift: Shift | None = None,
+) -> Verdict:
     """Hold the active tips of *skill* against *gate*.
 
-    ``spare_returned``: leave out tips that came back and were not tested since, see
-    :func:`untested_since_return`.
+    Args:
+        gate: its policy may be empty: the deployment's.
+        now: the age of a tip is taken then.
+        spare_returned: leave out tips that came back and were not tested since, see
+            :func:`untested_since_return`.
+        shift: judge as if the stored sums had moved by this: those of a change that is not made.
 
     Raises:
         ScopeError: nothing is stored about *skill*; names the skills there are.
@@ -157,7 +187,7 @@ def judge(skill: str, gate: Eviction, *, now: datetime, spare_returned: bool = F
     gate = with_policy(gate)
     active = Tip.objects.active().filter(skill=skill)
     total = active.count()
-    evidence = _evidence(skill, gate, now)
+    evidence = _evidence(skill, gate, now, shift or {})
     found = [caught for row in evidence if (caught := held_against(gate, row)) is not None]
     if spare_returned:
         spared = untested_since_return((one.tip_id for one in found), gate.min_retrievals)
@@ -185,19 +215,35 @@ def evictable(tips: TipQuerySet, gate: Eviction) -> TipQuerySet:
     return tips.active().filter(protected=False).exclude(tip_type__in=gate.protected_types)
 
 
-def _evidence(skill: str, gate: Eviction, now: datetime) -> list[dict[str, Any]]:
+def _evidence(skill: str, gate: Eviction, now: datetime, shift: Shift) -> list[dict[str, Any]]:
     """The sums of all tips that the gate may judge, in one query, by the index tip_evidence_once."""
     born_by = now - timedelta(days=gate.min_age_days)
+    tips = evictable(Tip.objects.filter(skill=skill, created_at__lte=born_by), gate)
+    rows = evidence_of(skill, tips, gate)
+    if not shift:
+        return list(rows.filter(visits__gte=gate.min_retrievals))
+    stored = rows.filter(Q(visits__gte=gate.min_retrievals) | Q(tip__in=list(shift)))
+    found = {row["tip_id"]: row for row in stored}
+    for tip_id in tips.filter(pk__in=shift.keys() - found.keys()).values_list("pk", flat=True):
+        found[tip_id] = {"tip_id": tip_id} | dict.fromkeys(SUMS, 0)
+    for tip_id in shift.keys() & found.keys():
+        for name, moved in shift[tip_id].items():
+            found[tip_id][name] += moved
+    return [row for row in found.values() if row["visits"] >= gate.min_retrievals]
+
+
+def evidence_of(
+    skill: str, tips: TipQuerySet, gate: Eviction
+) -> QuerySet[TipEvidence, dict[str, Any]]:
+    """The sums of *tips* of *skill* under the gate's policy, as :func:`held_against` takes them."""
     rows = TipEvidence.objects.filter(
         skill=skill,
         policy=gate.policy,
         level=TipEvidence.Level.TIP,
-        visits__gte=gate.min_retrievals,
-        tip__in=evictable(Tip.objects.filter(skill=skill, created_at__lte=born_by), gate).values(
-            "pk"
-        ),
+        tip__in=tips.values("pk"),
     )
-    return list(rows.order_by("tip_id").values("tip_id", *_COUNTS, *_SUMS))
+    sums: QuerySet[TipEvidence, dict[str, Any]] = rows.order_by("tip_id").values("tip_id", *SUMS)
+    return sums
 
 
 def held_against(gate: Eviction, row: dict[str, Any]) -> Caught | None:
@@ -217,7 +263,7 @@ def held_against(gate: Eviction, row: dict[str, Any]) -> Caught | None:
         low=round(worth.low, 6),
         high=round(worth.high, 6),
         visits=visits,
-        figures={name: row[name] for name in _COUNTS}
+        figures={name: row[name] for name in COUNTS}
         | {
             "credit_n": credit_n,
             "credit_mean": rounded(float(row["credit_total"]) / credit_n),
@@ -252,8 +298,8 @@ def cause_of(counts: dict[str, Any]) -> str:
 def untested_since_return(tips: Iterable[int], wanted: int) -> set[int]:
     """Of *tips*, those that came back and have had fewer than *wanted* visits since then.
 
-    A visit here is a rule of a run at which the tip was shown and the outcome is known. An automatic
-    sweep leaves them alone: without new evidence it would only take back what a person decided.
+    An automatic sweep leaves them alone: without new evidence it would only take back what a person
+    decided.
     """
     came_back = dict(
         TipChange.objects.filter(tip__in=list(tips), action=TipChange.Action.REACTIVATE)
@@ -262,15 +308,23 @@ def untested_since_return(tips: Iterable[int], wanted: int) -> set[int]:
         .annotate(last=Max("at"))
         .values_list("tip_id", "last")
     )
-    if not came_back:
-        return set()
+    since = visits_since(came_back)
+    return {tip_id for tip_id in came_back if since[tip_id] < wanted}
+
+
+def visits_since(moments: Mapping[int, datetime]) -> Counter[int]:
+    """Visits of each tip (by primary key) after its own moment; one query, none for no tip.
+
+    A visit here is a rule of a run at which the tip was shown and the outcome is known.
+    """
+    if not moments:
+        return Counter()
     visits = (
         Retrieval.objects.counted()
-        .filter(PRESENT & GRADED, tip__in=came_back, retrieved_at__gt=min(came_back.values()))
+        .filter(PRESENT & GRADED, tip__in=list(moments), retrieved_at__gt=min(moments.values()))
         .order_by()
         .values("tip_id", "run_id", "rule_id")
         .annotate(last=Max("retrieved_at"))
         .values_list("tip_id", "last")
     )
-    since = Counter(tip_id for tip_id, last in visits if last > came_back[tip_id])
-    return {tip_id for tip_id in came_back if since[tip_id] < wanted}
+    return Counter(tip_id for tip_id, last in visits if last > moments[tip_id])

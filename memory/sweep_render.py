@@ -23,6 +23,8 @@ FLIPS: Final = {
     "newly_caught": "Caught by the new gate only",
     "set_free": "Caught by the old gate only",
     "caught_by_both": "Caught by both",
+    "over_the_cap": "Of these, over the cap of the new gate only",
+    "within_the_cap": "Of these, over the cap of the old gate only",
 }
 
 
@@ -36,6 +38,29 @@ def render_sweep(view: dict[str, Any], *, limit: int) -> Iterator[RenderableType
         f"{len(entries)} caught"
     )
     yield from _tips(entries, limit, fate=_fate)
+
+
+def render_cleared(tips: Sequence[dict[str, Any]], *, limit: int) -> Iterator[RenderableType]:
+    """Retired tips that the gate would let go (``memory.cleared_tips``); nothing when there is none."""
+    if not tips:
+        return
+    yield Text("")
+    yield plain(f"Retired, and no longer below the gate (visits since): {len(tips)}", "bold")
+    table = _table("tip", "key", "mean", "visits", "since", "retired", "sweep", "text")
+    for tip in tips[:limit]:
+        table.add_row(
+            plain(tip["tip"]),
+            plain(tip["tip_id"]),
+            plain(f"{tip['mean']:+.3f}"),
+            plain(tip["visits"]),
+            plain(tip["visits_since"]),
+            plain((tip["retired_at"] or "")[:10]),
+            plain(tip["sweep"]),
+            plain(tip["text"], limit=TEXT_SHOWN),
+        )
+    yield table
+    yield plain(f"to bring one back: {tips[0]['command']}")
+    yield from _more(tips, limit)
 
 
 def render_flips(view: dict[str, Any], *, limit: int) -> Iterator[RenderableType]:
@@ -116,8 +141,12 @@ def _tips(
         )
     yield table
     yield plain("e/m/l/b: retrievals earned / misleading / lucky neighbour / bystander", "dim")
-    if len(tips) > limit:
-        yield plain(f"and {len(tips) - limit} more: --limit, or --json for all")
+    yield from _more(tips, limit)
+
+
+def _more(listed: Sequence[object], limit: int) -> Iterator[RenderableType]:
+    if len(listed) > limit:
+        yield plain(f"and {len(listed) - limit} more: --limit, or --json for all")
 
 
 def _fate(tip: dict[str, Any]) -> str:

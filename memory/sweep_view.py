@@ -67,11 +67,13 @@ def latest_sweeps(skill: str | None, limit: int) -> list[dict[str, Any]]:
 
 
 def flips_view(flips: Flips) -> dict[str, Any]:
-    """Both gates with their counts, and the three lists."""
+    """Both gates with their counts, the three lists, and who of the third moves over the cap or back."""
     lists = {
         "newly_caught": flips.newly_caught,
         "set_free": flips.set_free,
         "caught_by_both": flips.caught_by_both,
+        "over_the_cap": flips.over_the_cap,
+        "within_the_cap": flips.within_the_cap,
     }
     tips = _tips(flip.tip_id for found in lists.values() for flip in found)
     heads = {

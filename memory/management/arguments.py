@@ -1,4 +1,4 @@
-"""Arguments that several commands of this room share: who acts, and by which gate.
+"""Arguments that several commands share: who acts, by which gate, how many lines.
 
 Guarantees: a number out of range is refused with the range, never replaced by a default (0 is no
 minimum); an option that was not given is no override. Reads no database.
@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser
 
 ID_MAX = 2**63 - 1
-GATE_SETTINGS = ("threshold", "min_retrievals", "min_age_days", "interval_below", "policy")
+COUNT_AT_MOST = 100_000
+GATE_SETTINGS = (
+    "threshold", "min_retrievals", "min_age_days", "interval_below", "policy", "protected_types", "cap",
+    "cap_share",
+)  # fmt: skip
 
 
 def add_author(parser: ArgumentParser) -> None:
@@ -56,11 +60,33 @@ def add_gate(parser: ArgumentParser) -> None:
         action=BooleanOptionalAction,
         help="whether the whole 95 %% interval must lie below the threshold, or the mean alone",
     )
+    parser.add_argument(
+        "--protected-types", type=_names, metavar="T,…", help="types of tips left alone ('': none)"
+    )
+    parser.add_argument("--cap", type=int, metavar="N", help="tips retired per sweep, at most")
+    parser.add_argument(
+        "--cap-share", type=float, metavar="X",
+        help="of the active tips, at most, [0, 1]; one is always allowed",
+    )  # fmt: skip
 
 
 def gate_overrides(options: dict[str, Any]) -> dict[str, Any]:
     """The settings that were given."""
     return {name: options[name] for name in GATE_SETTINGS if options[name] is not None}
+
+
+def _names(text: str) -> list[str]:
+    """Parts between commas; a list, for that is what a skill's file holds."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def positive_number(text: str) -> int:
+    """An argument that counts something."""
+    readable = text.isascii() and text.isdigit() and len(text) <= len(str(COUNT_AT_MOST))
+    if not readable or not 1 <= int(text) <= COUNT_AT_MOST:
+        msg = f"{text!r} is not a whole number from 1 to {COUNT_AT_MOST}"
+        raise ArgumentTypeError(msg)
+    return int(text)
 
 
 def positive_id(text: str) -> int:

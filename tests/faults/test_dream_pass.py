@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -54,19 +55,22 @@ def prompts(tmp_path: Path, settings: Any) -> Path:
     return folder
 
 
-def dreamed_run(skill: str) -> Run:
-    """A final run, of which a reviewer has spoken since: every stage of the next pass has work."""
-    run = make_run(skill=skill, external_id="run", status="finalizing", started_at=MOMENT)
+def scored_run(skill: str) -> Run:
+    """A run before its first pass, after another of the same tips: every stage of the pass has work."""
     tips = [
         make_tip(skill=skill, external_id=f"tip-{n}", text=f"advice {n}", created_at=MOMENT)
         for n in range(TIPS)
     ]
-    for rule in range(RULES):
-        attempt = make_attempt(run=run, rule_id=f"rule-{rule}", outcome=float(rule % 2))
-        for rank, tip in enumerate(tips, start=1):
-            make_retrieval(attempt=attempt, tip=tip, rank=rank, emb=0.1 * (rule % 9))
-    assert pipeline.finish(run.pk)
-    assert not EvictionSweep.objects.filter(skill=skill).exists()
+    for name, day in (("before", 0), ("run", 1)):
+        started = MOMENT + timedelta(days=day)
+        run = make_run(skill=skill, external_id=name, status="finalizing", started_at=started)
+        for rule in range(RULES):
+            attempt = make_attempt(run=run, rule_id=f"rule-{rule}", outcome=float(rule % 2))
+            for rank, tip in enumerate(tips, start=1):
+                make_retrieval(attempt=attempt, tip=tip, rank=rank, emb=0.1 * (rule % 9))
+        if name == "before":
+            assert pipeline.finish(run.pk)
+            assert not EvictionSweep.objects.filter(skill=skill).exists()
     told = Retrieval.objects.filter(run=run, tip=tips[0])
     told.update(tip_followed_review=True, tip_followed_review_by="r", outcome_value=0.0)
     return run
@@ -88,7 +92,7 @@ def made_by_a_pass(run: Run) -> dict[str, Any]:
     return {
         "passes": DreamPass.objects.filter(run=run).count(),
         "summary": summary,
-        "flags": [(flag["tip"], flag["after"]) for flag in kept.report["since_last_pass"]["flags"]],
+        "flags": [(flag["tip"], flag["after"]) for flag in kept.report["since_last_run"]["flags"]],
         "evidence": sorted(
             (names.get(row["tip_id"], ""), *(str(row[column]) for column in columns))
             for row in sums.values("tip_id", *columns)
@@ -135,16 +139,16 @@ def killed_amid(run: Run, plan: str, prompts: Path, folder: Path) -> Program:
 def test_a_pass_that_is_killed_in_a_stage_ends_as_one_that_was_not(
     plan: str, left: list[Stage], prompts: Path, tmp_path: Path
 ) -> None:
-    calm = dreamed_run("calm")
+    calm = scored_run("calm")
     assert pipeline.recount(calm.pk, force=True)
-    run = dreamed_run("killed")
+    run = scored_run("killed")
     killed_amid(run, plan, prompts, tmp_path)
     run.refresh_from_db()
     assert run.status == "finalizing"
     assert [row.stage for row in stages_of(run) if row.state == "new"] == left
     assert pipeline.reap(inline=True, impatient=True).finalized == [run.pk]
     run.refresh_from_db()
-    assert (run.status, run.dream_number) == ("done", 2)
+    assert (run.status, run.dream_number) == ("done", 1)
     expected = made_by_a_pass(calm)
     assert expected["retired"] == ["tip-0"], "the pass had something to do in every stage"
     assert expected["flags"]

@@ -10,9 +10,9 @@ import pytest
 from contextgraph import pipeline
 from contextgraph.dream_bodies import STAGES
 from memory import eviction
-from memory.dream import Stage
+from memory.dream import Stage, run_pass
 from memory.dream_report import markdown
-from memory.models import DreamPass, Retrieval, Run
+from memory.models import DreamPass, DreamStage, Retrieval, Run
 from tests.factories import (
     MOMENT,
     make_attempt,
@@ -168,16 +168,16 @@ def test_a_sweep_that_failed_is_told() -> None:
     assert markdown(make_dream_pass(summary=kept.summary)).count("## Eviction") == 1
 
 
-def test_a_sweep_that_only_a_later_pass_could_make_is_told_by_the_kept_report(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_sweep_that_was_made_at_a_second_try_is_told_by_the_kept_report() -> None:
     tip = make_tip(created_at=MOMENT - timedelta(days=30))
-    run = failing_run(tip, rules=12)
-    with monkeypatch.context() as patch:
-        patch.setitem(STAGES, Stage.EVICT, lambda _run: 1 / 0)
-        before = dreamed(run)
+    run = failing_run(tip, rules=12, status="finalizing")
+    # killed when all but the eviction was done; the reaper then finishes the same pass
+    run_pass(run.pk, stages={**STAGES, Stage.EVICT: lambda _run: 1 / 0})
+    before = last_pass(run)
     assert (before.report["sweep"], tip.changes.count()) == (None, 0)
     assert "ZeroDivisionError" in before.report["sweep_error"]
+    assert pipeline.finish(run.pk)
+    assert tip.changes.count() == 1
     assert pipeline.recount(run.pk, force=True)
     after = last_pass(run)
     assert (after.pk, after.summary) == (before.pk, before.summary)
@@ -189,3 +189,19 @@ def test_a_sweep_that_only_a_later_pass_could_make_is_told_by_the_kept_report(
     eviction.undo(after.report["sweep"]["sweep"], by="ann")
     assert pipeline.recount(run.pk, force=True)
     assert last_pass(run).report == after.report
+
+
+def test_a_sweep_that_the_first_pass_missed_is_not_made_by_a_later_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tip = make_tip(created_at=MOMENT - timedelta(days=30))
+    run = failing_run(tip, rules=12)
+    with monkeypatch.context() as patch:
+        patch.setitem(STAGES, Stage.EVICT, lambda _run: 1 / 0)
+        before = dreamed(run)
+    assert pipeline.recount(run.pk, force=True)
+    assert last_pass(run).report == before.report
+    assert "ZeroDivisionError" in markdown(last_pass(run))
+    told = DreamStage.objects.get(run=run, stage="evict").detail
+    assert (told["sweep"], told["note"]) == (None, eviction.NOT_THE_FIRST)
+    assert tip.changes.count() == 0

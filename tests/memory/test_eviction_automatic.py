@@ -1,4 +1,4 @@
-"""The sweep of a dream pass: made once for a run, by the skill's own gate, and never against a person."""
+"""The sweep of a dream pass: in a run's first pass, by the skill's own gate, never against a person."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from django.utils import timezone
 from contextgraph.skills import load_skill
 from memory import eviction
 from memory.eviction import automatic_sweep, preview, undo
-from memory.models import EvictionSweep, Tip
-from tests.factories import make_run
+from memory.models import EvictionSweep, Run, Tip
+from tests.factories import MOMENT, make_run
 from tests.memory.sweep_histories import EARNED, MISLEADING, bad_tip, give_past, old_tip
 
 pytestmark = pytest.mark.django_db
@@ -62,6 +62,20 @@ def test_a_forced_pass_retires_nothing_more_and_does_not_take_back_an_undo(gate:
     undo(told["sweep"], by="ann")
     assert automatic_sweep(run) == told | {"state": "undone", "given_back": 1}
     assert Tip.objects.active().count() == 2
+
+
+@pytest.mark.usefixtures("gate")
+@pytest.mark.parametrize("later", [{"dream_number": 2}, {"dream_number": 1, "done_at": MOMENT}])
+def test_a_pass_after_the_first_retires_nobody_even_if_that_one_caught_nobody(later: Any) -> None:
+    run = give_past(old_tip(), EARNED)
+    assert automatic_sweep(run)["note"] == "nothing was caught"
+    bad_tip()
+    Run.objects.filter(pk=run.pk).update(**later)
+    run.refresh_from_db()
+    told = automatic_sweep(run)
+    assert (told["sweep"], told["caught"], told["note"]) == (None, 0, eviction.NOT_THE_FIRST)
+    assert not EvictionSweep.objects.exists()
+    assert automatic_sweep(make_run())["retired"] == 1, "the next run's first pass does"
 
 
 @pytest.mark.usefixtures("gate")

@@ -5,8 +5,8 @@ dreamed of gives its stored report, unless ``--force`` has every stage computed 
 the recount is byte for byte the stored one; a pass that was interrupted is finished. ``--dry-run`` does
 all of it and takes it back. Exit status 1 when a stage failed.
 
-Does not score: a run that is still being scored is an error that names the command for it. A forced pass
-sweeps no second time for the same run.
+Does not score: a run that is still being scored is an error that names the command for it. Only the first
+pass of a run sweeps; after any pass that was computed it is told whom the gate would catch now.
 
 Shaped by: a pass that fell back to the latest run when it did not find its own, and one whose ``--force``
 moved every figure again.
@@ -25,6 +25,7 @@ from contextgraph import pipeline
 from memory.dream import StageFailed, State
 from memory.dream_render import dream_view, last_pass, render_dream
 from memory.dream_report import markdown
+from memory.gate_outlook import gate_outlook, outlook_line
 from memory.models import Run
 from memory.querysets import AmbiguousRun, UnknownRun
 from memory.terminal import print_all, visible
@@ -61,10 +62,15 @@ class Command(BaseCommand):
             computed = dreamed(run, force=options["force"])
             run.refresh_from_db()
             view, kept = dream_view(run), last_pass(run)
+            gate = gate_outlook(run.skill) if computed else None
             document = markdown(kept) if kept and options["markdown"] else ""
             if options["dry_run"]:
                 transaction.set_rollback(True)
-        view |= {"computed": computed, "identical": _identical(view) if computed else None}
+        view |= {
+            "computed": computed,
+            "identical": _identical(view) if computed else None,
+            "gate": gate,
+        }
         if options["json"]:
             self.stdout.write(json.dumps(view, indent=2))
         elif options["markdown"]:
@@ -72,6 +78,8 @@ class Command(BaseCommand):
         else:
             print_all(self.stdout, render_dream(view))
             self.stdout.write(_verdict(view, dry_run=options["dry_run"]))
+            if gate and (line := outlook_line(gate)):
+                self.stdout.write(line)
         _refuse_failed(view)
 
 
@@ -107,7 +115,10 @@ def _refuse_failed(view: dict[str, Any]) -> None:
     failed = [stage for stage in view["stages"] if stage["state"] == State.FAILED]
     if failed:
         why = "; ".join(f"stage {stage['stage']}: {stage['error']}" for stage in failed)
-        msg = f"{why} (mend the cause, then dream of the run again with --force)"
+        msg = (
+            f"{why} (mend the cause, then dream of the run again with --force; a sweep that was missed "
+            "is made by hand: manage.py sweep)"
+        )
         raise CommandError(msg)
 
 

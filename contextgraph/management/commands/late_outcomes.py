@@ -1,7 +1,8 @@
 """``manage.py late_outcomes FILE.jsonl``: enter verdicts that arrived after their run.
 
 Each line is a JSON object: skill, run, rule_id, number, passed; and, where known, failure_mode,
-evaluator_raw, grade_value, grade_confidence. Runs that were final are credited anew.
+evaluator_raw, grade_value, grade_confidence. Runs that were final are credited anew; no tip is retired by
+that, and whom the gate would catch then is told.
 
 Guarantees: a line that is refused is named with the cause and the mend and stops no other; with
 ``--rejects FILE`` its bytes go there, to be tried again. The same file again changes nothing.
@@ -23,6 +24,7 @@ from contextgraph.envelope import EnvelopeError
 from contextgraph.late_outcomes import LateReport, enter_late_outcomes
 from contextgraph.runlogs.lines import raw_lines, unpacked
 from contextgraph.skills import SkillError
+from memory.gate_outlook import outlook_line
 from memory.management.arguments import add_author, author_of
 from memory.retirement import RetirementError
 from memory.terminal import visible
@@ -87,6 +89,8 @@ class Command(BaseCommand):
             f"{len(report.refused)} refused; {len(report.runs)} runs touched, "
             f"{len(report.recounted)} of them credited anew, {report.to_judge} retrievals to judge"
         )
+        for line in filter(None, map(outlook_line, report.gate)):
+            self.stdout.write(line)
 
 
 def _trouble(report: LateReport) -> str:

@@ -1,8 +1,9 @@
 """``manage.py regrade --skill S [--run R]``: outcomes anew from stored evaluator output; ``--undo``.
 
 Guarantees: ``--dry-run`` does it, reports and rolls back; an unchanged ladder changes nothing and says
-so; each changed outcome keeps its predecessor, and ``--undo`` takes the last change back. Exit status 1
-when a run was skipped (it is not final) or its dream pass failed, which the report names.
+so; each changed outcome keeps its predecessor, and ``--undo`` takes the last change back. No tip is
+retired by either; whom the gate would catch then is told, also by a dry run. Exit status 1 when a run was
+skipped (it is not final) or its dream pass failed, which the report names.
 
 Restart the workers after the skill file was changed: they keep the one that they have read.
 
@@ -20,9 +21,8 @@ from contextgraph import regrading
 from contextgraph.regrade_render import render_regrade
 from contextgraph.skills import SkillError
 from memory.audit.scope import Scope, ScopeError
-from memory.management.arguments import add_author, author_of
-from memory.management.commands.audit_memory import positive_number
-from memory.management.commands.recount import bar
+from memory.management.arguments import add_author, author_of, positive_number
+from memory.management.progress import bar
 from memory.querysets import AmbiguousRun, UnknownRun
 from memory.retirement import RetirementError
 from memory.terminal import print_all, visible

@@ -8,7 +8,8 @@ cache nor kept there, so that later runs still find the old ones.
 ``--dry-run`` counts, by signal and by who answered, and changes nothing. ``--changes`` tells afterwards
 which labels of the judge became others. Exit status 1 when a run was refused.
 
-Does not wait for the scores: the workers compute them, or ``reap_runs --inline --until-done`` here.
+Does not wait for the scores: the workers compute them, or ``reap_runs --inline --until-done`` here. The
+dream passes that follow retire no tip: ``sweep SKILL`` shows whom the gate would catch then.
 Without ``--failed-only`` the old answers are gone from the chosen rows at once; judgements are kept.
 
 Shaped by: an operator who mended the judge and had no way to ask it about last week's runs.
@@ -17,6 +18,7 @@ Shaped by: an operator who mended the judge and had no way to ask it about last 
 from __future__ import annotations
 
 import json
+import shlex
 from argparse import ArgumentTypeError
 from collections import Counter
 from dataclasses import asdict, dataclass, field
@@ -165,6 +167,11 @@ class Command(BaseCommand):
             answers = sum(sum(one.why[Signal.JUDGE].values()) for one in opened)
             asked = "would be asked" if options["dry_run"] else "is asked"
             self.stdout.write(f"The judge {asked} about {answers} rows, none taken from the cache")
+        for skill in sorted({outcome.skill for outcome in opened}):
+            self.stdout.write(
+                "No tip is retired by that. Whom the gate would catch when they are scored: manage.py "
+                f"sweep {visible(shlex.quote(skill))}"
+            )
 
     def _changes(self, runs: list[Run], *, as_json: bool) -> None:
         found = [(run, label_changes(run)) for run in runs]

@@ -7,8 +7,7 @@ unknown run, skill or policy is an error with exit code 1 that names the key (an
 from __future__ import annotations
 
 import json
-from argparse import ArgumentTypeError
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
@@ -16,6 +15,7 @@ from django.core.management.base import BaseCommand, CommandError
 from memory.audit import LIMIT, ScopeError, audit
 from memory.audit.render import render_report
 from memory.credit import POLICIES, UnknownPolicy, policy_named
+from memory.management.arguments import positive_number
 from memory.models import Run
 from memory.querysets import AmbiguousRun, UnknownRun
 from memory.snapshot import one_moment
@@ -23,9 +23,6 @@ from memory.terminal import print_all
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
-
-
-COUNT_AT_MOST: Final = 100_000
 
 
 class Command(BaseCommand):
@@ -71,12 +68,3 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps(report.as_dict(), indent=2))
         else:
             print_all(self.stdout, render_report(report))
-
-
-def positive_number(text: str) -> int:
-    """An argument that counts something."""
-    readable = text.isascii() and text.isdigit() and len(text) <= len(str(COUNT_AT_MOST))
-    if not readable or not 1 <= int(text) <= COUNT_AT_MOST:
-        msg = f"{text!r} is not a whole number from 1 to {COUNT_AT_MOST}"
-        raise ArgumentTypeError(msg)
-    return int(text)

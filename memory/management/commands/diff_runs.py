@@ -15,7 +15,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from memory.audit.scope import Scope, ScopeError
 from memory.credit import POLICIES, UnknownPolicy, policy_named
-from memory.management.commands.audit_memory import positive_number
+from memory.management.arguments import positive_number
 from memory.models import Run
 from memory.querysets import AmbiguousRun, UnknownRun
 from memory.run_diff import (

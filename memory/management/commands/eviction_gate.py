@@ -2,7 +2,8 @@
 
 Guarantees: the flips are printed first, from the rows of one moment; only ``--save`` writes, into the
 skill's own file and only the settings that were given; the file is read anew before it takes the old
-one's place. Changes no tip: ``sweep`` does that. Caps mark tips and move none between the lists.
+one's place. Changes no tip: ``sweep`` does that. Every setting of the gate can be tried; caps move no tip
+between the lists, and who of those caught by both moves over the cap or back is listed.
 
 Shaped by: modifiers that halved every credit under a threshold that nobody had rescaled.
 """
@@ -21,8 +22,7 @@ from memory.credit import UnknownPolicy
 from memory.eviction import flips
 from memory.eviction_gate import GateError, gate_of
 from memory.gate_file import save_gate
-from memory.management.arguments import add_gate, gate_overrides
-from memory.management.commands.audit_memory import positive_number
+from memory.management.arguments import add_gate, gate_overrides, positive_number
 from memory.snapshot import one_moment
 from memory.sweep_render import render_flips
 from memory.sweep_view import flips_view

@@ -15,7 +15,7 @@ from django.core.management.base import BaseCommand, CommandError
 from contextgraph.skills import SkillError
 from memory.audit.scope import Scope, ScopeError
 from memory.credit import POLICIES, UnknownPolicy
-from memory.management.commands.audit_memory import positive_number
+from memory.management.arguments import positive_number
 from memory.ranking_render import render_ranking
 from memory.retrieval import RankRequest, rank
 from memory.snapshot import one_moment

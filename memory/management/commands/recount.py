@@ -10,22 +10,19 @@ Shaped by: sums that nobody could prove, because nothing could count them again.
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import BaseCommand, CommandError
-from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 
 from memory import evidence
 from memory.audit.scope import Scope, ScopeError
+from memory.management.progress import bar
 from memory.terminal import plain, print_all
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
-    from collections.abc import Callable, Iterator
 
 MEND = "manage.py recount makes them anew"
 
@@ -75,14 +72,6 @@ class Command(BaseCommand):
         if found:
             msg = f"the evidence differs from its rows, first in {found[0]}; {MEND}"
             raise CommandError(msg)
-
-
-@contextmanager
-def bar(title: str, *, hidden: bool) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on standard error, so that the output stays what was asked for."""
-    with Progress(console=Console(stderr=True), transient=True, disable=hidden) as progress:
-        task = progress.add_task(title, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
 def _table(found: list[evidence.Difference]) -> Table:

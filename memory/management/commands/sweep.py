@@ -1,6 +1,7 @@
 """``sweep``: hold the active tips of a skill against its gate; apply what was found; take it back.
 
-Guarantees: naming a skill stores a preview and changes no tip; ``--apply`` and ``--undo`` act on one
+Guarantees: naming a skill stores a preview and changes no tip, and lists the retired tips that the gate
+would not catch any more; ``--apply`` and ``--undo`` act on one
 stored sweep and say which tips they left, and why; with ``--dry-run`` nothing is stored, and what would
 happen is found by doing it and rolling back; an unknown skill or sweep, a sweep in another state and a
 gate that makes no sense are errors with exit code 1.
@@ -19,6 +20,7 @@ from django.db import transaction
 from contextgraph.skills import SkillError
 from memory import eviction
 from memory.audit.scope import Scope, ScopeError
+from memory.cleared_tips import cleared_tips
 from memory.credit import UnknownPolicy
 from memory.eviction_gate import GateError, gate_of
 from memory.management.arguments import (
@@ -27,10 +29,10 @@ from memory.management.arguments import (
     author_of,
     gate_overrides,
     positive_id,
+    positive_number,
 )
-from memory.management.commands.audit_memory import positive_number
 from memory.retirement import RetirementError
-from memory.sweep_render import render_list, render_sweep
+from memory.sweep_render import render_cleared, render_list, render_sweep
 from memory.sweep_view import latest_sweeps, sweep_view
 from memory.terminal import print_all, visible
 
@@ -101,7 +103,8 @@ class Command(BaseCommand):
         else:
             sweep = eviction.preview(skill, gate=gate, by=by)
             entries = list(sweep.entries.all())
-        self._print(sweep_view(sweep, entries), options)
+        view = sweep_view(sweep, entries) | {"cleared": cleared_tips(skill, gate)}
+        self._print(view, options)
         if options["json"] or options["dry_run"]:
             return
         if any(not entry.over_cap for entry in entries):
@@ -147,3 +150,5 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps(view, indent=2))
         else:
             print_all(self.stdout, render_sweep(view, limit=options["limit"]))
+            cleared = view.get("cleared", [])
+            print_all(self.stdout, render_cleared(cleared, limit=options["limit"]))

@@ -18,7 +18,7 @@ from django.core.management.base import BaseCommand, CommandError
 from rich.table import Table
 
 from memory.audit.scope import Scope, ScopeError
-from memory.management.commands.audit_memory import positive_number
+from memory.management.arguments import positive_number
 from memory.models import Retrieval, Run
 from memory.provenance import UNCALIBRATED, standing_of
 from memory.querysets import AmbiguousRun, UnknownRun

@@ -88,6 +88,29 @@ def test_the_json_has_both_gates_and_all_tips(file: Path) -> None:
     assert view["saved_to"] == str(file)
 
 
+def test_the_caps_and_the_protected_types_are_tried_and_saved_like_the_rest(file: Path) -> None:
+    for number in range(3):
+        bad_tip(external_id=f"also bad {number}", tip_type="warning")
+    wide = ("--cap", "9", "--cap-share", "1")
+    view = json.loads(eviction_gate("stig", *wide, "--json"))
+    assert (view["old"]["over_cap"], view["new"]["over_cap"]) == (3, 0)
+    assert len(view["caught_by_both"]) == 4
+    assert [one["tip"] for one in view["within_the_cap"]] == [f"also bad {n}" for n in range(3)]
+    assert view["over_the_cap"] == []
+    assert "Of these, over the cap of the old gate only: 3\n" in eviction_gate("stig", *wide)
+    eviction_gate("stig", *wide, "--save")
+    view = json.loads(eviction_gate("stig", "--cap", "0", "--json"))
+    assert (len(view["over_the_cap"]), view["within_the_cap"]) == (4, [])
+
+    view = json.loads(eviction_gate("stig", "--protected-types", "warning, other", "--json"))
+    assert len(view["set_free"]) == 3
+    eviction_gate("stig", "--protected-types", "warning,other", "--save")
+    assert load_skill(file.parents[1], "stig").eviction.protected_types == ("warning", "other")
+    assert "not of type warning, other, at most 9 tips" in eviction_gate("stig")
+    eviction_gate("stig", "--protected-types", "", "--save")
+    assert load_skill(file.parents[1], "stig").eviction.protected_types == ()
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
@@ -95,6 +118,9 @@ def test_the_json_has_both_gates_and_all_tips(file: Path) -> None:
         (["stig", "--save"], "nothing to save"),
         (["stig", "--min-retrievals", "0"], "min_retrievals: .*, not 0"),
         (["stig", "--threshold", "-2"], "threshold"),
+        (["stig", "--cap", "-1"], "cap: .*, not -1"),
+        (["stig", "--cap-share", "1.5"], "cap_share: .*, not 1.5"),
+        (["stig", "--cap-share", "nan"], "cap_share"),
         (["stig", "--policy", "none"], "invalid choice"),
         (["cve", "--threshold", "0.1", "--save"], r"make .*/cve/skill\.toml first"),
     ],

@@ -88,6 +88,16 @@ def test_a_dry_run_stores_nothing_at_any_step() -> None:
     assert TipChange.objects.count() == 1
 
 
+def test_the_whole_gate_can_be_given() -> None:
+    for number in range(4):
+        bad_tip(tip_type="warning" if number else "strategy")
+    wide = ("stig", BY_MEAN, "--cap-share", "1", "--json")
+    over = [one["over_cap"] for one in json.loads(sweep(*wide, "--cap", "3"))["entries"]]
+    assert over == [False, False, False, True]
+    spared = json.loads(sweep(*wide, "--protected-types", "warning"))
+    assert (len(spared["entries"]), spared["gate"]["protected_types"]) == (1, ["warning"])
+
+
 def test_nothing_caught_is_said() -> None:
     old_tip()
     assert "Nothing to retire." in sweep("stig")
@@ -161,6 +171,7 @@ def test_the_list_has_the_newest_first_and_keeps_skills_apart() -> None:
         (["stig", "--apply", "1"], "takes the id of a sweep and no skill"),
         (["--apply", "1", "--threshold", "0.1"], "keeps the gate that it was made with"),
         (["--apply", "1", "--min-age-days", "0"], "keeps the gate that it was made with"),
+        (["--apply", "1", "--cap", "0"], "keeps the gate that it was made with"),
         (["--apply", "1", "--undo", "1"], "not allowed with"),
         (["stig", "--min-retrievals", "0"], "min_retrievals: .*, not 0"),
         (["stig", "--threshold", "nan"], "threshold"),
