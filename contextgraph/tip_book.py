@@ -19,6 +19,7 @@ from decimal import Decimal
 from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from memory.duplicates import words_sha256
 from memory.models import Tip
 
 if TYPE_CHECKING:
@@ -172,6 +173,7 @@ class TipBook:
             external_id=entry.tip,
             text=entry.text,
             text_sha256=sha256_of(entry.text),
+            words_sha256=words_sha256(entry.text),
             tip_type=entry.tip_type,
             category=entry.category,
             mechanism=entry.mechanism,

@@ -2,7 +2,7 @@
 
 Guarantees: every way of finding tips is served by an index of its own and is cut in a stated order
 (the newest first; those born of the very rule are a way of their own), so that the same tables give the
-same candidates.
+same candidates. ``cut_notes`` says where a cut left tips out.
 Queries only: ``memory.shortlist`` reads all of them in one statement. No text is read: the losers'
 would be most of it. Does not score.
 
@@ -38,6 +38,8 @@ COLUMNS: Final = (
 )
 """Of every leg, in this order: the fields of ``memory.ranking_parts.Candidate``."""
 
+FAMILY_WAYS: Final = ("born of the rule", "family of the rule")
+
 # QuerySet of tuples; its parameters cannot be told to the type checker without django-stubs at run time
 Leg = Any
 
@@ -63,7 +65,7 @@ def legs_of(
 
     Args:
         environment: also look for tips of the whole environment.
-        canaries: also look for retired tips of the rule's family.
+        canaries: also look for retired tips: of the rule's family, its category, or its environment.
         near: primary keys of the tips with the nearest texts.
     """
     tips = Tip.objects.filter(skill=request.skill).exclude(text="").annotate(
@@ -72,11 +74,27 @@ def legs_of(
     )  # fmt: skip
     here = Q(environment_tag__in={"", request.environment_tag}, scope=Tip.Scope.ENVIRONMENT)
     for_rules = tips.filter(scope=Tip.Scope.RULE)
-    swept = for_rules.filter(retired_at__isnull=False, retired_sweep__isnull=False)
+    swept = Q(retired_at__isnull=False, retired_sweep__isnull=False)
+    retired = [
+        *_rule_legs(for_rules.filter(swept), request, near=()),
+        tips.filter(here, swept).order_by("-id"),
+    ]
     return Legs(
         rule=tuple(_cut(_rule_legs(for_rules.active(), request, near), cap)),
         environment=tuple(_cut([tips.active().filter(here).order_by("-id")] * environment, cap)),
-        retired=tuple(_cut(_family(swept, request) if canaries else (), cap)),
+        retired=tuple(_cut(retired if canaries else (), cap)),
+    )
+
+
+def cut_notes(request: RankRequest, cap: int) -> tuple[str, ...]:
+    """Where *cap* leaves tips out: the older ones of a family or a category that has more. Counts."""
+    tips = Tip.objects.filter(skill=request.skill, scope=Tip.Scope.RULE).exclude(text="").active()
+    names = [*FAMILY_WAYS * bool(request.rule_id), *("category",) * bool(request.category)]
+    counts = [leg.order_by().count() for leg in _rule_legs(tips, request, near=())]
+    return tuple(
+        f"{name}: the newest {cap} of {n} tips were looked at ([ranking] candidates)"
+        for name, n in zip(names, counts, strict=True)
+        if n > cap
     )
 
 

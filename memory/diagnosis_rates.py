@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from scipy.stats import t as student  # type: ignore[import-untyped]  # scipy ships no types
 
-from memory.rates import Z_95, Rate, rounded, wilson
+from memory.rates import Rate, rounded, wilson, wilson_of_share
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -262,13 +262,5 @@ def clustered_rate(clusters: Sequence[Rate]) -> ClusteredRate:
         squares = sum((one.hits - share * one.n) ** 2 for one in known)
         together = m / (m - 1) * squares / rate.n**2
         effective = rate.n / max(together / alone, 1.0)
-    low, high = _wilson_share(share, effective)
+    low, high = wilson_of_share(share, effective)
     return ClusteredRate(rate=rate, clusters=m, effective_n=effective, low=low, high=high)
-
-
-def _wilson_share(share: float, n: float) -> tuple[float, float]:
-    """Wilson's 95 % interval for a sample size that need not be whole."""
-    spread = Z_95 * Z_95 / n
-    centre = (share + spread / 2) / (1 + spread)
-    half = Z_95 / (1 + spread) * math.sqrt(share * (1 - share) / n + spread / (4 * n))
-    return max(0.0, centre - half), min(1.0, centre + half)

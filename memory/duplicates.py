@@ -11,6 +11,7 @@ Shaped by: five tips in a prompt, four of which said the same (upstream, five ti
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from dataclasses import dataclass
@@ -51,6 +52,12 @@ class Advice:
         """Literals, and the words that turn the advice round."""
         literals = (found.group().strip(_EDGES) for found in LITERAL.finditer(self.plain))
         return frozenset(filter(None, literals)), tuple(sorted(NEGATIONS.findall(self.plain)))
+
+
+def words_sha256(text: str) -> str:
+    """64 hex digits, the same for texts that are one advice by their words alone; "" if it has none."""
+    plain = Advice(text).plain
+    return hashlib.sha256(plain.encode(errors="surrogatepass")).hexdigest() if plain else ""
 
 
 def same_advice(one: Advice, other: Advice, *, threshold: float) -> tuple[bool, float | None]:

@@ -34,13 +34,19 @@ def wilson(hits: int, n: int) -> tuple[float, float] | None:
     if not 0 <= hits <= n:
         msg = f"{hits} out of {n} is no rate"
         raise ValueError(msg)
-    if n == 0:
-        return None
-    share, spread = hits / n, Z_95 * Z_95 / n
+    return wilson_of_share(hits / n, n) if n else None
+
+
+def wilson_of_share(share: float, n: float) -> tuple[float, float]:
+    """Wilson's 95 % score interval of a *share* in [0, 1] of *n* > 0, which need not be whole.
+
+    An effective sample size is not: that of clustered observations, for one.
+    """
+    spread = Z_95 * Z_95 / n
     centre = (share + spread / 2) / (1 + spread)
     half = Z_95 / (1 + spread) * math.sqrt(share * (1 - share) / n + spread / (4 * n))
     # at the edges the bounds are exact; the arithmetic is off by a last bit
-    return (0.0 if hits == 0 else centre - half), (1.0 if hits == n else centre + half)
+    return (0.0 if share == 0 else centre - half), (1.0 if share == 1 else centre + half)
 
 
 @dataclass(frozen=True, slots=True)

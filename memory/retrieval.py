@@ -1,11 +1,12 @@
 """The ranker: which tips go into the next attempt's prompt, and why.
 
-Guarantees: the composite is that of ``contextgraph.skills.Ranking``; every candidate is considered, and
-the order is the exact one: composite, then prefix + category, then primary key. The database makes a
-first choice (``memory.shortlist``), wider than its rough sums may be wrong. What helped comes from
-``memory.evidence`` (sums, never history), shrunk and backed off by ``memory.shrinkage``, so that an
-unseen pair is not a useless one and ten attempts at one rule do not outvote ten rules. Near duplicates
-stand behind the best of them. Reads only; ``tip_retrievals`` is never read.
+Guarantees: the composite is that of ``contextgraph.skills.Ranking``; every candidate is considered (where
+a family or category holds more than ``candidates``, the newest are; ``explain`` says so), and the order
+is the exact one: composite, then prefix + category, then primary key. The database makes a first choice
+(``memory.shortlist``), wider than its rough sums may be wrong. What helped comes from ``memory.evidence``
+(sums, never history), shrunk and backed off by ``memory.shrinkage``, so that an unseen pair is not a
+useless one and ten attempts at one rule do not outvote ten rules. Near duplicates stand behind the best
+of them. Reads only; ``tip_retrievals`` is never read.
 
 Beside the *k*, the best of the tips that hold for the whole environment get slots of their own, ranked
 among themselves; nothing has to speak for them but their environment, so that 0 is enough for them.
@@ -28,7 +29,7 @@ from django.conf import settings
 
 from contextgraph.skills import load_skill
 from memory import evidence, shrinkage
-from memory.candidates import legs_of
+from memory.candidates import cut_notes, legs_of
 from memory.credit import policy_named
 from memory.duplicates import same_advice
 from memory.querysets import can_be_stored
@@ -58,6 +59,8 @@ __all__ = ["RankRequest", "RankedTip", "Ranking", "rank"]
 
 AT_LEAST: Final = 20
 """Candidates beyond the wanted ones that are weighed exactly: some turn out to be duplicates."""
+K_AT_MOST: Final = 10_000
+"""Tips that can be asked for at once; no prompt holds a hundredth of them."""
 CANARIES_LOOKED_AT: Final = 5
 """The best retired tip may say what an active one says already; then the next is taken."""
 
@@ -71,7 +74,7 @@ def rank(request: RankRequest, *, explain: bool = False, weights: Weights | None
         weights: instead of the skill's own table, to compare.
 
     Raises:
-        ValueError: ``k`` below 1, or text that the database cannot hold.
+        ValueError: ``k`` not from 1 to K_AT_MOST, or text that the database cannot hold.
         memory.credit.UnknownPolicy: no policy has the name.
         contextgraph.skills.SkillError: the skill file does not make sense.
     """
@@ -98,13 +101,13 @@ def rank(request: RankRequest, *, explain: bool = False, weights: Weights | None
         ranker=ranker_sha256(weights, policy, k=ranker.k, canary_rate=canary_rate),
         candidates=ranker.looked_at,
         request=request,
-        notes=text.notes,
+        notes=text.notes + (cut_notes(request, weights.candidates) if explain else ()),
     )
 
 
 def _check(request: RankRequest) -> None:
-    if request.k is not None and request.k < 1:
-        msg = f"{request.k} tips cannot be ranked: k is at least 1"
+    if request.k is not None and not 1 <= request.k <= K_AT_MOST:
+        msg = f"{request.k} tips cannot be ranked: k is a number from 1 to {K_AT_MOST}"
         raise ValueError(msg)
     texts = (request.skill, request.rule_id, request.category, request.environment_tag, request.run)
     if not all(map(can_be_stored, texts)):
@@ -150,8 +153,11 @@ class _Ranker:
         self._legs = legs
         self._composer = Composer(request.rule_id, weights)
         self._figures: dict[int, evidence.TipFigures] = {}
-        self._skill_sums = evidence.skill_sums(request.skill, policy.name, unit=weights.unit)
-        self._skill_mean = self._of_the_skill()
+        self._skill_mean = shrinkage.of_the_skill(
+            evidence.skill_sums(request.skill, policy.name, unit=weights.unit),
+            prior_mean=weights.prior_mean,
+            strength=weights.shrinkage,
+        )
         self._terms = Terms(
             request=request,
             weights=weights,
@@ -163,16 +169,6 @@ class _Ranker:
         self._wanted = self.k + weights.environment_slots + AT_LEAST
         self._look()
         self.looked_at = sum(found.size for found in self._lists.values())
-
-    def _of_the_skill(self) -> shrinkage.ShrunkMean:
-        """The prior of every tip alike: one without the tip's own part would put the tips that pull
-        the mean down above those that pull it up, as long as there are few."""
-        weights = self._weights
-        if weights.prior_mean is not None:
-            return shrinkage.shrunk(evidence.NOTHING, prior_mean=weights.prior_mean, strength=1.0)
-        return shrinkage.shrunk(
-            self._skill_sums, prior_mean=shrinkage.NOTHING_KNOWN, strength=weights.shrinkage
-        )
 
     def _look(self) -> None:
         """The first choice, and the sums of all whom it names, in one query each."""
@@ -199,7 +195,8 @@ class _Ranker:
         )
         beside: list[_Place] = []
         everywhere = self._best(ENVIRONMENT, lambda score: score >= 0.0)
-        self._fill(beside, everywhere, self._weights.environment_slots, known=places)
+        known = [*places, *canaries]  # advice that two rows show has no propensity of its own
+        self._fill(beside, everywhere, self._weights.environment_slots, known=known)
         for place in beside:
             place.environment = True
         return [*places, *canaries, *beside]
@@ -229,7 +226,6 @@ class _Ranker:
         for candidate in candidates:
             expected = shrinkage.backed_off(
                 self._figures[candidate.tip_id],
-                skill_sums=self._skill_sums,
                 prior_mean=self._skill_mean.mean,
                 strength=weights.shrinkage,
                 back_off=weights.back_off,
@@ -307,7 +303,6 @@ class _Ranker:
     def _explained(self, scored: _Scored) -> Parts:
         found = shrinkage.levels(
             self._figures[scored.tip_id],
-            skill_sums=self._skill_sums,
             prior_mean=self._skill_mean.mean,
             strength=self._weights.shrinkage,
             back_off=self._weights.back_off,

@@ -89,13 +89,19 @@ def shrunk(
     return ShrunkMean(mean, max(LOW, mean - half), min(HIGH, mean + half), n)
 
 
+def of_the_skill(sums: Sums, *, prior_mean: float | None, strength: float) -> ShrunkMean:
+    """The prior of every tip alike: the shrunk mean of all tips of the skill, or a *prior_mean* given.
+
+    The tip's own part stays in: a prior without it would put the tips that pull the mean down above
+    those that pull it up, as long as there are few.
+    """
+    if prior_mean is not None:
+        return shrunk(sums.without(sums), prior_mean=prior_mean, strength=1.0)
+    return shrunk(sums, prior_mean=NOTHING_KNOWN, strength=strength)
+
+
 def levels(
-    figures: TipFigures,
-    *,
-    skill_sums: Sums,
-    prior_mean: float | None,
-    strength: float,
-    back_off: bool,
+    figures: TipFigures, *, prior_mean: float, strength: float, back_off: bool
 ) -> tuple[tuple[str, ShrunkMean], ...]:
     """What each level says, from the widest to the rule; each is the prior of the next.
 
@@ -103,14 +109,9 @@ def levels(
     visit counts twice. A tip's category holds its rules unless a rule has changed its category; there
     the middle level is approximate. Without ``back_off`` the rule alone is asked, under the prior.
 
-    Args:
-        prior_mean: None: the mean of the skill's other tips, or ``NOTHING_KNOWN``.
-        others: as in :func:`shrunk`.
+    Arguments and errors: as in :func:`shrunk`; ``prior_mean`` is that of :func:`of_the_skill`.
     """
     prior = prior_mean
-    if prior is None:
-        rest = skill_sums.without(figures.tip)
-        prior = _clamped(rest.total / rest.n) if rest.n else NOTHING_KNOWN
     inner = figures.category if figures.category.n else figures.rule
     asked = [("rule", figures.rule)]
     if back_off:
@@ -130,36 +131,24 @@ def levels(
 
 
 def backed_off(
-    figures: TipFigures,
-    *,
-    skill_sums: Sums,
-    prior_mean: float | None,
-    strength: float,
-    back_off: bool,
+    figures: TipFigures, *, prior_mean: float, strength: float, back_off: bool
 ) -> ShrunkMean:
     """The credit to expect of a tip on a rule: skill, then tip, then category, then rule.
 
     ``n`` counts the visits on the rule. Arguments and errors: see :func:`levels`.
     """
-    return _backed_off(figures, skill_sums, prior_mean, strength, back_off)
+    return _backed_off(figures, prior_mean, strength, back_off)
 
 
 @lru_cache(maxsize=8192)
 def _backed_off(
     figures: TipFigures,
-    skill_sums: Sums,
-    prior_mean: float | None,
+    prior_mean: float,
     strength: float,
     back_off: bool,  # noqa: FBT001 - the key of a cache
 ) -> ShrunkMean:
     """Cached: most candidates of a retrieval have no evidence at all, and equal figures equal means."""
-    found = levels(
-        figures,
-        skill_sums=skill_sums,
-        prior_mean=prior_mean,
-        strength=strength,
-        back_off=back_off,
-    )
+    found = levels(figures, prior_mean=prior_mean, strength=strength, back_off=back_off)
     return found[-1][1]
 
 

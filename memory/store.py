@@ -35,7 +35,7 @@ from django.utils import timezone
 from contextgraph.envelope import EnvelopeError, storable
 from memory import retrieval_log, store_input, store_rows, store_tips
 from memory.holdout import draw
-from memory.retrieval import RankRequest, rank
+from memory.retrieval import K_AT_MOST, RankRequest, rank
 from memory.store_runs import RunRecorder
 from memory.store_values import (
     AttemptConflict,
@@ -372,8 +372,8 @@ class MemoryStore(RunRecorder):
 
         Args:
             rule_id: "": only those for every rule.
-            limit: how many at most, 1 or more.
+            limit: how many at most, from 1 to K_AT_MOST.
         """
-        if limit < 1:
-            raise EnvelopeError("at least one ban is asked for", place="limit")
+        if not 1 <= limit <= K_AT_MOST:
+            raise EnvelopeError(f"a number from 1 to {K_AT_MOST}", place="limit")
         return store_tips.bans(self.skill, storable(rule_id), limit=limit)

@@ -114,10 +114,13 @@ class CategorySignal:
 
     @property
     def follow_aware(self) -> float | None:
-        """2 x mean credit - 1; a policy whose failures are negative has that scale already."""
+        """2 x mean credit - 1; a policy whose failures are negative has that scale already.
+
+        A grade below 0 (a server that was broken) is no worse here than a failure: -1 is the end.
+        """
         if self.known.value is None:
             return None
-        return self.known.value if self.signed else 2 * self.known.value - 1
+        return self.known.value if self.signed else max(-1.0, 2 * self.known.value - 1)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data. ``basis`` names the one that counts: follow_aware from MIN_FOLLOW_ROWS rows."""

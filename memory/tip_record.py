@@ -3,8 +3,8 @@
 Guarantees: figures are those of TipEvidence, read by index within one skill, so that a page costs the
 same however long the history is; rows of retrievals are read of one tip alone, and a bounded number of
 them is shown. The order of the list is that of the audit: by the lower end of Wilson's interval, so that
-9 of 10 stands before 1 of 1. Counts are of retrievals. A mean is the ranker's for "the tip anywhere": one
-observation per visit, shrunk toward the skill's other tips by the skill's own ``ranking.shrinkage``.
+9 of 10 stands before 1 of 1. Counts are of retrievals. A mean is the ranker's for "the tip anywhere": of
+the same observations (visits, by default), under the same prior, as the skill's ``[ranking]`` says.
 
 Figures are under POLICY, whatever the deployment's policy: it alone holds a followed failure against a
 tip and leaves the rows out in which the tip was ignored. The record shows the other policies beside it.
@@ -25,11 +25,11 @@ from django.db.models.functions import Cast, Sqrt
 
 from contextgraph.skills import load_skill
 from memory.credit import Quadrant, quadrant_q, source_sql
-from memory.evidence import Sums, TipFigures, skill_sums
+from memory.evidence import Sums, skill_sums
 from memory.flags import Flag, flag_of
 from memory.models import Retrieval, TipEvidence
 from memory.rates import Z_95, Rate
-from memory.shrinkage import levels
+from memory.shrinkage import of_the_skill, shrunk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -116,7 +116,7 @@ def _wilson_low(hits: Combinable, n: Combinable) -> Any:
 def lines(skill: str, against: Against, found: Sequence[TipEvidence]) -> list[Line]:
     """The rows of one page of :func:`worst` with their figures; two queries."""
     ids = [one.tip_id for one in found]
-    everything = skill_sums(skill, POLICY)
+    mean_of = _Means(skill, POLICY)
     shown_at: dict[int | None, int] = dict(
         TipEvidence.objects.filter(
             skill=skill, policy=PRESENT_POLICY, level=_TIP, key="", tip__in=ids
@@ -126,7 +126,7 @@ def lines(skill: str, against: Against, found: Sequence[TipEvidence]) -> list[Li
         Line(
             evidence=one,
             rate=Rate(getattr(one, against), sum(getattr(one, name) for name in AMONG[against])),
-            mean=_mean(one, everything),
+            mean=mean_of(one),
             flag=word_for(one, present_visits=shown_at.get(one.tip_id, 0)),
         )
         for one in found
@@ -138,19 +138,28 @@ def word_for(evidence: TipEvidence, *, present_visits: int) -> Flag:
     return flag_of(evidence, visits=present_visits, followed_visits=evidence.visits)
 
 
-def _mean(evidence: TipEvidence, everything: Sums) -> ShrunkMean | None:
-    if not evidence.visits:
-        return None
-    ranking = load_skill(settings.PROMPTS_DIR, evidence.skill).ranking
-    sums = Sums(evidence.visits, float(evidence.visit_total), float(evidence.visit_squares))
-    found = levels(
-        TipFigures(tip=sums),
-        skill_sums=everything,
-        prior_mean=ranking.prior_mean,
-        strength=ranking.shrinkage,
-        back_off=True,
-    )
-    return dict(found)["tip"]
+class _Means:
+    """The mean of a tip anywhere, as the ranker has it, of the tips of one skill under one policy."""
+
+    def __init__(self, skill: str, policy: str) -> None:
+        self._ranking = load_skill(settings.PROMPTS_DIR, skill).ranking
+        self._prior = of_the_skill(
+            skill_sums(skill, policy, unit=self._ranking.unit),
+            prior_mean=self._ranking.prior_mean,
+            strength=self._ranking.shrinkage,
+        )
+
+    def __call__(self, evidence: TipEvidence) -> ShrunkMean | None:
+        """None when no observation has credit."""
+        sums = self._observed(evidence)
+        if not sums.n:
+            return None
+        return shrunk(sums, prior_mean=self._prior.mean, strength=self._ranking.shrinkage)
+
+    def _observed(self, evidence: TipEvidence) -> Sums:
+        if self._ranking.unit == "retrieval":  # as memory.evidence: no squares are kept of those
+            return Sums(evidence.credit_n, float(evidence.credit_total), float(evidence.credit_n))
+        return Sums(evidence.visits, float(evidence.visit_total), float(evidence.visit_squares))
 
 
 # --- One tip --------------------------------------------------------------------------------------
@@ -169,9 +178,7 @@ def flag_now(tip: Tip) -> Flag:
 def by_policy(tip: Tip) -> list[Figure]:
     """What each policy makes of the tip's rows, in each skill whose runs retrieved it; a query each."""
     found = TipEvidence.objects.filter(tip=tip, level=_TIP).order_by("skill", "policy")
-    return [
-        Figure(evidence=one, mean=_mean(one, skill_sums(one.skill, one.policy))) for one in found
-    ]
+    return [Figure(evidence=one, mean=_Means(one.skill, one.policy)(one)) for one in found]
 
 
 def by_rule(tip: Tip) -> list[TipEvidence]:

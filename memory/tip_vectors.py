@@ -89,8 +89,8 @@ class Near:
 class Store:
     """What there is to search in: vectors of *encoder* in *skill*, by what means.
 
-    ``count`` and ``newest`` (the highest key of any vector) change whenever a vector is added; a vector
-    leaves an encoder only for a later one.
+    ``count`` and ``newest`` (the highest key) change whenever a vector is added: a tip's text never
+    changes, nor does its vector, and a vector leaves an encoder only for a later one.
     """
 
     skill: str
@@ -110,8 +110,8 @@ def store_of(skill: str, encoder: str) -> Store:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'vector'),"
-            " (SELECT count(*) FROM tip_vectors WHERE skill = %s AND encoder = %s),"
-            " (SELECT coalesce(max(tip_id), 0) FROM tip_vectors)",
+            " count(*), coalesce(max(tip_id), 0)"
+            " FROM tip_vectors WHERE skill = %s AND encoder = %s",
             [skill, encoder],
         )
         return Store(skill, encoder, *cursor.fetchone())

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from contextgraph.skills import Eviction
+from memory.duplicates import words_sha256
 from memory.eviction_gate import gate_as_dict
 from memory.models import (
     Attempt,
@@ -75,6 +76,7 @@ def make_tip(**fields: Any) -> Tip:
         "external_id": f"tip-{number}",
         "text": text,
         "text_sha256": sha256(text),
+        "words_sha256": words_sha256(text),
         "tip_type": "strategy",
         "category": "ssh",
     }

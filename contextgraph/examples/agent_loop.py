@@ -1,13 +1,15 @@
 """A whole agent loop over ``MemoryStore``: copy it and put a model in ``act``.
 
-The agent obeys the first tip that it is shown; the evaluator looks at the server. In a first run one tip
-misleads, and the agent notes what it should have done; once that run is credited, a second one is shown
-the note first (``run_agent_example`` plays both).
+The agent obeys the first tip that it is shown, if any; the evaluator looks at the server. In a first run
+one tip misleads, and the agent notes what it should have done; once that run is credited, a second one is
+shown the note first (``run_agent_example`` plays both). A run that was left half way is gone on with.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from memory.store import RunExists
 
 if TYPE_CHECKING:
     from memory.store import MemoryStore
@@ -19,15 +21,6 @@ WANTED = {
     "sshd_enable_strict_modes": ("StrictModes", "yes"),
 }
 TOLD = WANTED | {"sshd_disable_root_login": ("PermitRootLogin", "prohibit-password")}
-
-
-class Step(NamedTuple):
-    """One attempt: the tip that was obeyed, its composite, and the verdict."""
-
-    rule: str
-    tip: str
-    score: float
-    passed: bool
 
 
 def advice(option: str, value: str) -> str:
@@ -42,19 +35,21 @@ def act(tip: str, server: dict[str, str]) -> str:
     return f"sed -i 's/^{option} .*/{option} {value}/' {path}\n"
 
 
-def play(store: MemoryStore, name: str) -> list[Step]:
-    """One run, one attempt at each rule; all that it remembers is in *store*."""
-    run = store.start_run(name, model="obedient", environment_tag="toy")
-    server, steps = dict[str, str](), list[Step]()
+def play(store: MemoryStore, name: str) -> None:
+    """One run, an attempt at each rule; all that it remembers is in *store*. RunClosed: it has ended."""
+    try:
+        run = store.start_run(name, model="obedient", environment_tag="toy")
+    except RunExists:
+        run = store.open_run(name)
+    server = dict[str, str]()
     for rule, told in TOLD.items():  # the second run finds them known
         store.save_tip(advice(*told), run=run, category="ssh", source_rule_id=rule)
     for rule, (option, value) in WANTED.items():
         got = store.retrieve(run, rule, category="ssh", k=1)
-        script = act(got.tips[0].text, server)
+        # nothing is handed out where the hold-out withheld the tip
+        script = act(got.tips[0].text, server) if got.tips else None
         passed = server.get(option) == value
         key = store.save_attempt(run, rule, number=got.attempt_number, script=script, passed=passed)
         if not passed:  # it reflects
             store.save_tip(advice(option, value), run=run, category="ssh", attempt_id=key)
-        steps.append(Step(rule, got.tips[0].text, got.tips[0].score, passed))
     store.end_run(run)
-    return steps

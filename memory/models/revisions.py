@@ -123,7 +123,8 @@ class TipVector(models.Model):
     class Meta:
         db_table = "tip_vectors"
         indexes: ClassVar[list[Any]] = [
-            models.Index(fields=["skill", "encoder"], name="tip_vector_of_skill"),
+            # asked at each search by text: how many, and the highest key
+            models.Index(fields=["skill", "encoder", "tip"], name="tip_vector_latest"),
         ]
 
     def __str__(self) -> str:

@@ -118,6 +118,10 @@ class Tip(models.Model):
     external_id = models.CharField(max_length=500, help_text="the sender's id of the tip")
     text = models.TextField(blank=True, help_text="empty: retrieved, but its text was never sent")
     text_sha256 = models.CharField(max_length=64, blank=True)
+    words_sha256 = models.CharField(
+        max_length=64, blank=True, db_default="",
+        help_text="of the words alone: equal where a text says the same in nearly these words",
+    )  # fmt: skip
     tip_type = models.CharField(max_length=500, blank=True)
     category = models.CharField(max_length=500, blank=True)
     mechanism = models.TextField(blank=True)
@@ -170,6 +174,12 @@ class Tip(models.Model):
             ),
         ]
         indexes: ClassVar[list[Any]] = [
+            # save_tip: does the skill have a tip in nearly these words?
+            models.Index(
+                fields=["skill", "words_sha256"],
+                condition=~Q(words_sha256=""),
+                name="tip_by_words",
+            ),
             # ranker: active tips born of a rule family
             models.Index(
                 fields=["skill", "rule_family"],
@@ -188,11 +198,21 @@ class Tip(models.Model):
                 condition=Q(retired_at__isnull=True, scope="environment"),
                 name="tip_active_of_environment",
             ),
-            # ranker's canaries: retired tips born of a rule family
+            # ranker's canaries: the same three ways, of retired tips
             models.Index(
                 fields=["skill", "rule_family"],
                 condition=Q(retired_at__isnull=False),
                 name="tip_retired_by_family",
+            ),
+            models.Index(
+                fields=["skill", "category"],
+                condition=Q(retired_at__isnull=False),
+                name="tip_retired_by_category",
+            ),
+            models.Index(
+                fields=["skill", "environment_tag"],
+                condition=Q(retired_at__isnull=False, scope="environment"),
+                name="tip_retired_of_environment",
             ),
             # admin search of tips, retrievals and judgements: a tip by its name alone
             models.Index(fields=["external_id"], name="tip_external_id"),

@@ -117,7 +117,7 @@ class SweepEntry(models.Model):
 
 
 class TipChange(models.Model):
-    """A tip left the active pool, came back, or got another standing. Appended, never edited."""
+    """A tip left the active pool, came back, was asked for, or got another standing. Appended only."""
 
     class Action(models.TextChoices):
         """What happened to the tip."""
@@ -128,6 +128,7 @@ class TipChange(models.Model):
         UNPROTECT = "unprotect", "no longer protected from sweeps"
         EXEMPT = "exempt", "never withheld by the coin"
         INCLUDE = "include", "withheld by the coin like others"
+        PROPOSE = "propose", "learned again while retired"
 
     tip = models.ForeignKey(Tip, models.PROTECT, related_name="changes")
     action = models.CharField(max_length=10, choices=Action)
@@ -151,6 +152,7 @@ class TipChange(models.Model):
                         "unprotect",
                         "exempt",
                         "include",
+                        "propose",
                     ]
                 ),
                 name="tip_change_action_known",

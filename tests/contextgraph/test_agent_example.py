@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
 from io import StringIO
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import call_command
 
 from contextgraph.agent import memory_store
 from contextgraph.examples.agent_loop import TOLD, WANTED, advice
 from memory.evidence import check
-from memory.models import Run, Tip, TipEvidence
+from memory.models import Retrieval, Run, Tip, TipEvidence
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -68,8 +72,23 @@ def test_a_second_call_plays_nothing_and_shows_what_is_stored(settings: Any) -> 
     assert Run.objects.count() == 2
 
 
-def test_a_run_that_was_left_half_played_is_named(settings: Any) -> None:
+def test_a_run_that_was_left_half_played_is_gone_on_with(settings: Any) -> None:
     settings.SIGNALS = ["trace"]
-    memory_store("agent-example").start_run("toy-run-1")
-    with pytest.raises(CommandError, match="agent-example/toy-run-1 was left while"):
-        play()
+    memory_store("agent-example").start_run("toy-run-1", environment_tag="toy")
+    assert json.loads(play("--json"))["played"] == ["toy-run-1", "toy-run-2"]
+    assert Run.objects.filter(skill="agent-example", status="done").count() == 2
+
+
+def test_the_loop_lives_with_a_hold_out_that_withholds_every_tip(
+    settings: Any, tmp_path: Path
+) -> None:
+    settings.SIGNALS = ["trace"]
+    shutil.copytree(settings.PROMPTS_DIR, tmp_path / "prompts")
+    settings.PROMPTS_DIR = tmp_path / "prompts"
+    with (settings.PROMPTS_DIR / "default" / "skill.toml").open("a") as file:
+        file.write("\n[holdout]\nrate = 0.99\n")
+    play()
+    withheld = Retrieval.objects.filter(skill="agent-example", withheld=True)
+    assert withheld.exists()
+    assert set(withheld.values_list("attempt__script", flat=True)) == {None}
+    assert Run.objects.filter(skill="agent-example", status="done").count() == 2

@@ -131,6 +131,13 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from nodes(below)
 
 
+@pytest.mark.django_db
+@pytest.mark.parametrize("term", ["9" * 19, "9" * 20, "9" * 5_000, "1" * 5_000, "٣" * 5])
+def test_a_number_that_no_key_can_be_finds_nothing(term: str) -> None:
+    for model in MODELS:
+        assert not searched(model, term).exists()
+
+
 @pytest.mark.usefixtures("many_rows")
 def test_a_search_reads_no_table_whole_and_finds_the_row() -> None:
     names = ("run #7", "tip #7", "rule #7", "source #7", "skill #7")

@@ -98,7 +98,6 @@ def test_every_way_of_finding_tips_has_its_index() -> None:
     plans = [leg.explain() for leg in (*legs.rule, *legs.environment, *legs.retired)]
     assert not [plan for plan in plans if "Seq Scan" in plan]
     indexes = ("tip_source_rule", "tip_active_by_family", "tip_active_by_category", "tips_pkey",
-               "tip_active_of_environment", "tip_")  # fmt: skip
-    for plan, index in zip(plans, indexes, strict=False):
+               "tip_active_of_environment", "tip_", *["tip_retired"] * 3)  # fmt: skip
+    for plan, index in zip(plans, indexes, strict=True):
         assert index in plan
-    assert len(plans) == 7

@@ -10,13 +10,16 @@ from django.core.management import call_command
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
+from memory.duplicates import words_sha256
+from tests.factories import make_tip
+
 ADR_COLUMNS = {"tip_followed_llm", "tip_followed_emb", "tip_followed_computed_at"}
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
-def columns() -> set[str]:
+def columns(table: str = "tip_retrievals") -> set[str]:
     with connection.cursor() as cursor:
-        found = connection.introspection.get_table_description(cursor, "tip_retrievals")
+        found = connection.introspection.get_table_description(cursor, table)
     return {column.name for column in found}
 
 
@@ -35,6 +38,21 @@ def test_the_three_columns_of_adr_0019_are_reversed_alone() -> None:
         executor = MigrationExecutor(connection)
         executor.migrate(executor.loader.graph.leaf_nodes())
     assert columns() == latest
+
+
+@pytest.mark.django_db(transaction=True)
+def test_tips_that_were_there_before_are_found_by_their_words() -> None:
+    tip, silent = make_tip(text="Réinstaller d'abord."), make_tip(text="", external_id="silent")
+    try:
+        MigrationExecutor(connection).migrate([("memory", "0005_evidence_and_sweeps")])
+        assert "words_sha256" not in columns("tips")
+    finally:
+        executor = MigrationExecutor(connection)
+        executor.migrate(executor.loader.graph.leaf_nodes())
+    tip.refresh_from_db()
+    silent.refresh_from_db()
+    assert tip.words_sha256 == words_sha256("RÉINSTALLER d'abord")
+    assert silent.words_sha256 == ""
 
 
 @pytest.mark.django_db

@@ -220,7 +220,7 @@ class TheFirstChoice(TestCase):
             composer.parts(
                 one,
                 mean=backed_off(
-                    figures[one.tip_id], skill_sums=evidence.NOTHING, prior_mean=0.25,
+                    figures[one.tip_id], prior_mean=0.25,
                     strength=weights.shrinkage, back_off=weights.back_off,
                 ).mean,
                 cosine=None,
@@ -334,10 +334,14 @@ def test_the_policy_may_be_named_and_must_be_known() -> None:
 
 @pytest.mark.parametrize(
     "request_",
-    [RankRequest("stig", RULE, k=0), RankRequest("stig", "a\0b"), RankRequest("\ud800", RULE)],
+    [
+        *[RankRequest("stig", RULE, k=k) for k in (0, 10_001, 3_000_000_000)],
+        RankRequest("stig", "a\0b"),
+        RankRequest("\ud800", RULE),
+    ],
 )
 def test_a_request_that_makes_no_sense_is_refused(request_: RankRequest) -> None:
-    with pytest.raises(ValueError, match=r"k is at least 1|NUL or lone surrogates"):
+    with pytest.raises(ValueError, match=r"k is a number from 1|NUL or lone surrogates"):
         rank(request_)
 
 

@@ -96,10 +96,48 @@ def test_a_canary_must_have_ranked_and_must_say_something_new() -> None:
 
 
 @pytest.mark.usefixtures("canaries")
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"source_rule_id": "auditd_other", "category": "audit"},
+        {"source_rule_id": "", "category": "", "scope": "environment"},
+        {"source_rule_id": RULE, "category": ""},
+    ],
+)
+def test_a_canary_is_found_in_every_way_that_it_was_retrieved_before(
+    fields: dict[str, str],
+) -> None:
+    tip = swept(make_tip(**BORN_WELL, **fields))
+    history(tip, {"outcome": 1.0, "llm": True})
+    found = rank(REQUEST, weights=UPSTREAM).tips
+    assert [(one.tip_id, one.canary) for one in found] == [(tip.pk, True)]
+
+
+@pytest.mark.usefixtures("canaries")
+def test_a_canary_and_its_twin_of_the_environment_do_not_stand_in_one_prompt() -> None:
+    canary = swept(rule_tip(text="Mount /tmp with noexec", **BORN_WELL))
+    make_tip(scope="environment", text="mount /tmp with noexec.")
+    found = rank(REQUEST, weights=PLAIN).tips
+    assert [(one.tip_id, one.canary) for one in found] == [(canary.pk, True)]
+    assert len(found[0].duplicates) == 1
+
+
+@pytest.mark.usefixtures("canaries")
 def test_what_a_person_retired_stays_out() -> None:
     tip = swept(rule_tip())
     Tip.objects.filter(pk=tip.pk).update(retired_sweep=None)
     assert rank(REQUEST, weights=UPSTREAM).tips == ()
+
+
+def test_tips_that_the_cap_leaves_out_are_counted_when_asked_why() -> None:
+    for _ in range(4):
+        rule_tip(category="audit")
+    few = UPSTREAM.model_copy(update={"candidates": 3})
+    said = rank(REQUEST, weights=few, explain=True).notes
+    assert "category: the newest 3 of 4 tips were looked at ([ranking] candidates)" in said
+    assert not [
+        note for note in rank(REQUEST, weights=UPSTREAM, explain=True).notes if "newest" in note
+    ]
 
 
 # --- What is read -----------------------------------------------------------------------------------
@@ -113,7 +151,7 @@ def test_it_reads_a_few_times_whatever_there_is_and_never_the_retrievals() -> No
     counts = []
     for _ in range(2):
         with one_moment(), CaptureQueriesContext(connection) as queries:
-            rank(REQUEST, explain=True)
+            rank(REQUEST)
         assert not [one for one in queries if "tip_retrievals" in one["sql"]]
         counts.append(len(queries))
         for _ in range(60):

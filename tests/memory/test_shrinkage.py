@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from memory.evidence import NOTHING, UNSEEN, Sums, TipFigures
-from memory.shrinkage import NOTHING_KNOWN, PRIOR_SD, backed_off, levels, shrunk
+from memory.shrinkage import NOTHING_KNOWN, PRIOR_SD, backed_off, levels, of_the_skill, shrunk
 
 credits = st.floats(-1.0, 1.0, allow_nan=False)
 samples = st.lists(credits, max_size=30)
@@ -29,7 +29,7 @@ def sums(*values: float) -> Sums:
 def plain(**changes: Any) -> dict[str, Any]:
     """The arguments of a back-off; by default upstream's: the exact pair alone."""
     return {
-        "skill_sums": NOTHING, "prior_mean": None, "strength": 0.0, "back_off": False,
+        "prior_mean": NOTHING_KNOWN, "strength": 0.0, "back_off": False,
     } | changes  # fmt: skip
 
 
@@ -158,7 +158,7 @@ def test_upstreams_way_is_the_plain_mean_of_the_exact_pair(
     rule: list[float], elsewhere: list[float]
 ) -> None:
     figures = TipFigures(rule=sums(*rule), tip=sums(*rule, *elsewhere))
-    found = backed_off(figures, **plain(skill_sums=sums(*rule, *elsewhere, 1.0)))
+    found = backed_off(figures, **plain(prior_mean=0.7))
     assert found.mean == pytest.approx(fmean(rule) if rule else 0.0)
     assert found.n == len(rule)
 
@@ -166,8 +166,7 @@ def test_upstreams_way_is_the_plain_mean_of_the_exact_pair(
 def test_one_visit_counts_once_though_it_stands_at_every_level() -> None:
     one = sums(-1.0)
     figures = TipFigures(rule=one, category=one, tip=one)
-    skill = sums(-1.0, *[0.5] * 40)
-    found = backed_off(figures, **plain(skill_sums=skill, strength=2.0, back_off=True))
+    found = backed_off(figures, **plain(prior_mean=0.5, strength=2.0, back_off=True))
     assert found.mean == pytest.approx((2 * 0.5 - 1.0) / 3)
 
 
@@ -195,7 +194,7 @@ def test_the_nearer_level_outweighs_the_wider_one() -> None:
 
 
 def test_backing_off_without_strength_takes_the_nearest_level_that_speaks() -> None:
-    asked = plain(skill_sums=sums(0.5, 0.5), back_off=True)
+    asked = plain(prior_mean=0.5, back_off=True)
     tip = TipFigures(tip=sums(0.25))
     assert backed_off(tip, **asked).mean == 0.25
     assert backed_off(UNSEEN, **asked).mean == 0.5
@@ -203,11 +202,13 @@ def test_backing_off_without_strength_takes_the_nearest_level_that_speaks() -> N
     assert backed_off(both, **asked).mean == 1.0
 
 
-def test_an_unknown_tip_is_worth_what_the_others_of_its_skill_are() -> None:
-    asked = plain(skill_sums=sums(*[0.6] * 20), strength=2.0, back_off=True)
-    assert backed_off(UNSEEN, **asked).mean == pytest.approx(0.6)
-    assert backed_off(UNSEEN, **(asked | {"prior_mean": 0.1})).mean == pytest.approx(0.1)
-    assert backed_off(UNSEEN, **(asked | {"skill_sums": NOTHING})).mean == NOTHING_KNOWN
+def test_an_unknown_tip_is_worth_what_the_tips_of_its_skill_are() -> None:
+    asked: dict[str, Any] = {"prior_mean": None, "strength": 2.0}
+    prior = of_the_skill(sums(*[0.6] * 18), **asked)
+    assert prior.mean == pytest.approx(18 * 0.6 / 20)
+    assert backed_off(UNSEEN, **plain(prior_mean=prior.mean, strength=2.0)).mean == prior.mean
+    assert of_the_skill(sums(0.6), **(asked | {"prior_mean": 0.1})).mean == pytest.approx(0.1)
+    assert of_the_skill(NOTHING, **asked).mean == NOTHING_KNOWN
 
 
 def test_a_rule_whose_category_was_renamed_still_gives_a_mean_on_the_scale() -> None:

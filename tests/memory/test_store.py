@@ -149,12 +149,13 @@ def test_numbers_end_where_the_column_does(store: MemoryStore, run: RunHandle) -
 
 
 @pytest.mark.parametrize(
-    "fields", [{"rule_id": ""}, {"attempt": 0}, {"category": "x" * 501}, {"k": 0}]
+    "fields",
+    [{"rule_id": ""}, {"attempt": 0}, {"category": "x" * 501}, {"k": 0}, {"k": 3_000_000_000}],
 )
 def test_a_request_that_makes_no_sense_begins_nothing(
     store: MemoryStore, run: RunHandle, fields: dict[str, Any]
 ) -> None:
-    with pytest.raises(ValueError, match=r"rule_id|number|category|k is at least 1"):
+    with pytest.raises(ValueError, match=r"rule_id|number|category|k is a number from 1"):
         store.retrieve(run, **({"rule_id": RULE} | fields))
     assert not Attempt.objects.exists()
 

@@ -96,6 +96,18 @@ def test_a_tip_and_a_ban_saved_by_all_at_once_are_one() -> None:
     assert len(set(at_once(*[lambda: store.add_ban(run, "rm -rf")] * 4))) == 1
 
 
+def test_of_two_runs_that_learn_one_lesson_at_once_one_is_told_that_it_is_new() -> None:
+    store = memory_store("stig")
+    one, two = store.start_run("n1"), store.start_run("n2")
+    for number in range(8):
+        saved = at_once(
+            lambda number=number: store.save_tip(f"Option {number} first", run=one),
+            lambda number=number: store.save_tip(f"option {number} FIRST.", run=two),
+        )
+        assert sorted(each.created for each in saved) == [False, True]
+        assert len({each.tip_id for each in saved}) == 1
+
+
 def test_what_comes_while_a_run_ends_is_in_its_digest_or_refused() -> None:
     rule_tip()
     store = memory_store("stig")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from django.db import connection
 from hypothesis import HealthCheck, example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -12,8 +13,8 @@ from hypothesis import strategies as st
 from contextgraph.agent import memory_store
 from contextgraph.envelope import EnvelopeError, storable
 from memory import store_tips
-from memory.duplicates import Advice
-from memory.models import Ban, Run, Tip
+from memory.duplicates import Advice, words_sha256
+from memory.models import Ban, Run, Tip, TipChange
 from memory.store import SavedTip, StoreRefused
 from tests.factories import make_tip
 from tests.memory.ranking_rows import RULE, swept
@@ -113,6 +114,32 @@ def test_a_tip_of_another_sender_is_known_too_and_one_in_use_before_a_retired_on
     assert store.save_tip("Réinstaller d'abord", run=run) == SavedTip(active.pk, created=False)
 
 
+def test_a_retired_lesson_that_is_learned_again_is_noted_once_per_run(
+    store: MemoryStore, run: RunHandle
+) -> None:
+    retired = swept(make_tip(text="Reinstall first"))
+    for again in (run, run, store.start_run("n2")):
+        assert store.save_tip("reinstall first.", run=again).retired
+    noted = TipChange.objects.filter(tip=retired, action="propose")
+    assert [change.by for change in noted] == ["run stig/n1", "run stig/n2"]
+    retired.refresh_from_db()
+    assert retired.retired_at is not None
+
+
+def test_the_words_are_looked_up_by_an_index(store: MemoryStore) -> None:
+    Tip.objects.bulk_create(
+        Tip(skill="stig", external_id=f"t{n}", text=f"т {n}", words_sha256=words_sha256(f"т {n}"))
+        for n in range(3_000)
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE tips")
+        cursor.execute(
+            "EXPLAIN SELECT id FROM tips WHERE skill = 'stig' AND words_sha256 = %s",
+            [words_sha256("т 7")],
+        )
+        assert "tip_by_words" in str(cursor.fetchall())
+
+
 def test_a_name_that_was_given_to_something_else_is_no_reason_to_lose_a_tip(
     store: MemoryStore, run: RunHandle
 ) -> None:
@@ -179,8 +206,8 @@ def test_two_texts_are_one_tip_exactly_when_their_plain_forms_are_equal(
 ) -> None:
     one, two = storable(one), storable(two)
     row = make_tip(text=one) if one else None
-    found = store_tips.known_tip("stig", two)
-    same = bool(one) and Advice(one).plain == Advice(two).plain
+    found = store_tips.known_tip("stig", words_sha256(two))
+    same = bool(Advice(one).plain) and Advice(one).plain == Advice(two).plain
     assert (found is not None) == same
     if row is not None:
         row.delete()
@@ -222,8 +249,9 @@ def test_a_ban_that_no_index_holds_is_refused_not_cut(
 ) -> None:
     with pytest.raises(EnvelopeError, match=said):
         store.add_ban(run, **fields)
-    with pytest.raises(EnvelopeError, match="limit"):
-        store.bans(limit=0)
+    for limit in (0, 10_001, 2**63):
+        with pytest.raises(EnvelopeError, match="limit"):
+            store.bans(limit=limit)
     assert not Ban.objects.exists()
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from memory.credit import POLICIES, Quadrant, credit, following, quadrant, row_of
 from memory.models import Retrieval
-from memory.summary import digest, summarise
+from memory.rates import Mean, Rate
+from memory.summary import CategorySignal, digest, summarise
 from tests.factories import make_attempt, make_dream_pass, make_retrieval, make_run, make_tip
 
 if TYPE_CHECKING:
@@ -110,6 +111,13 @@ def test_a_policy_with_negative_failures_needs_no_rescaling(run: Run) -> None:
     (_, ssh) = summarise(run, policy=POLICIES["quadrant"])["categories"]
     assert (ssh["follow_aware_signal"], ssh["follow_aware_n"]) == (-0.4, 3)  # (-1 + 0.8 - 1) / 3
     assert summarise(run, policy=POLICIES["outcome_only"])["categories"][1]["follow_aware_n"] == 0
+
+
+@pytest.mark.parametrize(("signed", "expected"), [(False, -1.0), (True, -0.2)])
+def test_a_category_of_broken_servers_stays_on_the_scale(signed: bool, expected: float) -> None:
+    found = CategorySignal(rules=Rate(0, 5), known=Mean(-1.0, 5), signed=signed)
+    assert found.follow_aware == expected
+    assert found.legacy == -1.0
 
 
 def test_coverage_says_why_signals_are_missing(run: Run) -> None:

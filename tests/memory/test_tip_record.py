@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.db import connection
 
+from contextgraph.skills import load_skill
 from memory.audit.scope import Scope
 from memory.audit.suspects import suspects
 from memory.credit import Quadrant, policy_named
-from memory.evidence import Sums, TipFigures, skill_sums
 from memory.flags import Flag
 from memory.models import Tip, TipEvidence
 from memory.rates import Rate
 from memory.retirement import retire
-from memory.shrinkage import levels
+from memory.retrieval import RankRequest, rank
 from memory.tip_record import (
     POLICY,
     Against,
@@ -33,6 +33,7 @@ from tests.memory.sweep_histories import BYSTANDER, EARNED, LUCKY, MISLEADING, g
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 pytestmark = pytest.mark.django_db
 
@@ -83,13 +84,36 @@ def test_a_line_has_the_rankers_mean_of_the_tip_anywhere_and_the_flag() -> None:
         (good.pk, Flag.UNTESTED),
     ]
     assert found[0].rate == Rate(5, 5)
-    figures = TipFigures(tip=Sums(5, -5.0, 5.0))
-    expected = levels(
-        figures, skill_sums=skill_sums("stig", POLICY), prior_mean=None, strength=2.0, back_off=True
-    )
-    assert found[0].mean == dict(expected)["tip"]
     assert found[0].mean is not None
     assert found[0].mean.n == 5
+
+
+@pytest.mark.parametrize("unit", ["visit", "retrieval"])
+@pytest.mark.parametrize("prior_mean", [None, 0.25])
+def test_the_mean_of_a_line_is_the_one_that_the_ranker_explains(
+    unit: str, prior_mean: float | None, settings: Any, tmp_path: Path
+) -> None:
+    """Two tips that differ: a prior of "the other tips" would differ as well."""
+    prior = "" if prior_mean is None else f"prior_mean = {prior_mean}\n"
+    (tmp_path / "stig").mkdir()
+    (tmp_path / "stig" / "skill.toml").write_text(
+        f'[grading]\nversion = "1"\nkind = "binary"\n[ranking]\nunit = "{unit}"\n{prior}'
+    )
+    settings.PROMPTS_DIR = tmp_path
+    good = with_past(*[EARNED] * 3, MISLEADING, source_rule_id="sshd_a", text="one")
+    bad = with_past(*[MISLEADING] * 3, source_rule_id="sshd_a", text="two")
+    found = lines("stig", Against.MISLEADING, list(worst("stig", Against.MISLEADING, Pool.ALL)))
+    shown = {one.evidence.tip_id: one.mean for one in found}
+    # of a rule at which neither was tried all that is known is "the tip anywhere"
+    weights = load_skill(tmp_path, "stig").ranking.model_copy(update={"helpfulness": 0.0})
+    ranked = rank(RankRequest("stig", "sshd_b", policy=POLICY), explain=True, weights=weights).tips
+    assert {one.tip_id for one in ranked} == {good.pk, bad.pk}
+    for one in ranked:
+        mean = shown[one.tip_id]
+        assert mean is not None
+        assert one.parts is not None
+        (level,) = [each for each in one.parts.levels if each.name == "tip"]
+        assert (level.mean, level.n) == (pytest.approx(mean.mean), mean.n)
 
 
 def test_one_story_told_by_many_rows_is_no_flag() -> None:

@@ -13,7 +13,7 @@ from memory.encoders import CannotEncode, TextEncoder, register_encoder
 from memory.models import Tip, TipVector
 from memory.retrieval import RankRequest, rank
 from memory.tip_vectors import Near, exact_cosines, nearest, store_of
-from tests.factories import make_tip
+from tests.factories import make_tip, make_tip_vector
 from tests.memory.ranking_rows import ENCODER, UPSTREAM, swept, unit, with_vector
 
 if TYPE_CHECKING:
@@ -111,6 +111,12 @@ def test_a_new_vector_is_seen_by_a_process_that_has_searched_before() -> None:
     assert len(both_ways(unit(1.0), 5)) == 3
     with_vector(late, unit(1.0, 0.1))
     assert [near.tip_id for near in both_ways(unit(1.0), 2)] == [nearer.pk, late.pk]
+
+
+def test_a_vector_of_another_skill_costs_this_one_nothing() -> None:
+    before = tip_vectors.store_of("stig", "e" * 64)
+    make_tip_vector(tip=make_tip(skill="cve"), encoder="e" * 64)
+    assert tip_vectors.store_of("stig", "e" * 64) == before
 
 
 def test_without_the_extension_the_search_goes_on_in_this_process() -> None:
