@@ -241,15 +241,17 @@ def facts_of_run(
 ) -> None:  # fmt: skip
     """Add what a pass says of a run, or of a category in it, under the run's shown name."""
 
-    def add(kind: label.Subject, value: int, path: str) -> Fact:
-        return ledger.count(kind.of(name), value, held_by("dream_passes", key, path))
+    def add(kind: label.Subject, value: int, *paths: str) -> Fact:
+        sources = (held_by("dream_passes", key, path) for path in paths)
+        return ledger.count(kind.of(name), value, *sources)
 
     part = add(label.REMEDIATED_IN, hits, "summary.categories.rules_remediated")
     whole = add(label.RULES_IN, n, "summary.categories.rules_remediated")
     ledger.share(label.REMEDIATED_SHARE_IN.of(name), part, whole, material=material)
     counts = counts_of(entry, ("followed", "ignored"))
-    followed = add(label.FOLLOWED_IN, counts["followed"], "summary.totals.followed")
-    answered = add(label.ANSWERED_IN, sum(counts.values()), "summary.totals.ignored")
+    paths = [f"summary.totals.{part}" for part in counts]
+    followed = add(label.FOLLOWED_IN, counts["followed"], paths[0])
+    answered = add(label.ANSWERED_IN, sum(counts.values()), *paths)
     ledger.share(label.FOLLOW_SHARE_IN.of(name), followed, answered, material=material)
     cells = counts_of(entry["quadrants"], ("misleading",))
     add(label.MISLEADING_IN, cells["misleading"], "summary.totals.quadrants.misleading")
