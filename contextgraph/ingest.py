@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Max, Q
 from django.utils import timezone
 
@@ -31,10 +31,11 @@ from contextgraph.envelope import EnvelopeError, RunFooter, RunHeader
 from contextgraph.run_rows import RunWriter, run_row
 from contextgraph.run_survey import survey_runs
 from contextgraph.runlogs import Hazard, open_run_log
+from contextgraph.shown_texts import awaiting
 from contextgraph.skills import load_skill
-from contextgraph.tip_book import TipBook
-from memory import evidence
-from memory.models import Retrieval, Run
+from contextgraph.tip_book import TipBook, without_text
+from memory import evidence, locks
+from memory.models import Retrieval, Run, Tip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -43,9 +44,6 @@ if TYPE_CHECKING:
     from contextgraph.run_survey import RunSurvey
 
 logger = logging.getLogger(__name__)
-
-LOCK_CLASS: Final = 0x1D6E57
-"""First key of the advisory lock; the second is a hash of the skill."""
 
 WITH_SIDE_FILE: Final = "+side"
 """Ends ``Run.log_format`` when the log alone does not give the run."""
@@ -226,11 +224,11 @@ def _store(
     announce: Callable[[int], None] | None,
 ) -> list[IngestResult]:
     with transaction.atomic():
-        _lock_skills({survey.header.skill for survey in surveys})
+        # one writer at a time for a skill: tips are shared by its runs
+        locks.hold_skills(locks.INGEST, {survey.header.skill for survey in surveys})
         if all(_is_stored(survey) for survey in surveys):
             return [_unchanged(_current(survey.header)) for survey in surveys]
-        if revise:
-            _lock_replaced(surveys)
+        _hold_what_will_change(surveys, revise=revise)
         results = list(_write_runs(surveys, records(), log=log, revise=revise))
         for result in results:
             logger.info(
@@ -240,7 +238,6 @@ def _store(
             )
             if announce is not None and result.status != "unchanged":
                 _after_commit(announce, result.run_id)
-        # last, and once for all: whoever needs this lock too holds no row that is still to be locked
         evidence.refresh(_replaced_by(results))
     return results
 
@@ -264,19 +261,21 @@ def _after_commit(announce: Callable[[int], None], run_id: int) -> None:
     transaction.on_commit(hint, robust=True)
 
 
-def _lock_skills(skills: set[str]) -> None:
-    """One writer at a time for a skill: tips are shared by its runs. In one order, so no deadlock."""
-    with connection.cursor() as cursor:
-        for skill in sorted(skills):
-            cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [LOCK_CLASS, skill])
+def _hold_what_will_change(surveys: list[RunSurvey], *, revise: bool) -> None:
+    """Lock what stands there already and is about to change, in the order of ``memory.locks``.
 
-
-def _lock_replaced(surveys: list[RunSurvey]) -> None:
-    """The runs that are to step back, before any tip: a dream pass holds its run when it retires tips."""
-    found = (_current(survey.header) for survey in surveys)
-    keys = [run.pk for run in found if run is not None]
-    locked = Run.objects.filter(pk__in=keys).order_by("pk").select_for_update(no_key=True)
-    list(locked.values_list("pk"))
+    Runs that step back, and those that wait for a text; then the sums; then the tips that get a text.
+    """
+    current = [_current(survey.header) for survey in surveys] if revise else []
+    replaced = [run.pk for run in current if run is not None]
+    told = {survey.header.skill: survey.told for survey in surveys}
+    filled = [pk for skill in sorted(told) for pk in without_text(skill, told[skill])]
+    waiting = awaiting(Retrieval.objects.filter(tip_id__in=filled)).values("run_id")
+    runs = Run.objects.filter(Q(pk__in=replaced) | Q(pk__in=waiting))
+    list(locks.held(runs.only("pk")))
+    if replaced:
+        locks.hold_evidence(replaced)
+    list(locks.held(Tip.objects.filter(pk__in=filled).only("pk")))
 
 
 def _current(header: RunHeader) -> Run | None:

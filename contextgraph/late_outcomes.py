@@ -33,6 +33,7 @@ from contextgraph.runlogs.lines import MAX_LINE
 from contextgraph.skills import load_skill
 from contextgraph.tip_shifts import TipShifts, sums_of
 from memory.gate_outlook import gate_outlook
+from memory.locks import held
 from memory.models import Attempt, OutcomeRevision, Run
 from memory.retirement import checked_author
 from memory.store_input import plain_object
@@ -123,7 +124,7 @@ def record_late_outcome(
         raise LateOutcomeRefused(msg, mend="address it by its own rule and number")
     stamp = _stamp(by, batch)
     with transaction.atomic():
-        run = Run.objects.select_for_update().get(pk=run_id)
+        run = held(Run.objects.filter(pk=run_id)).get()
         if run.superseded_at is not None:
             msg = f"run {run} (primary key {run.pk}) was superseded by another revision"
             raise LateOutcomeRefused(msg, mend="enter it for the attempt of the newer one")
@@ -280,8 +281,8 @@ class _Entry:
 
     def _run(self, group: list[_Line]) -> Run | None:
         skill, external_id = group[0].run
-        current = Run.objects.current().select_for_update()
-        run = current.filter(skill=skill, external_id=external_id).first()
+        current = Run.objects.current().filter(skill=skill, external_id=external_id)
+        run = held(current).first()
         if run is None:
             cause = f"there is no run {external_id!r} of skill {skill!r}"
             for line in group:

@@ -25,7 +25,8 @@ from django.db.models import Max
 from contextgraph import pipeline
 from memory import evidence
 from memory.dream import StageFailed
-from memory.models import OutcomeRevision, Run, RunEvidence
+from memory.locks import held, hold_evidence
+from memory.models import OutcomeRevision, Run, RunEvidence, Tip
 from memory.reasons import UNANSWERED, Reason
 from memory.store_rows import SENT_MODE
 from scoring.models import Signal
@@ -173,7 +174,7 @@ def evaluation_of(attempt: Attempt) -> Evaluation:
 def write(run: Run, changes: Sequence[Change], stamp: Stamp) -> Written:
     """Write *changes* to attempts of *run*, each attempt at most once; no derived number follows yet.
 
-    The caller holds the run's row. Some statements for all changes together.
+    The caller holds the run (``memory.locks``). Some statements for all changes together.
     """
     changes = [change for change in changes if change.is_any]
     if not changes:
@@ -274,7 +275,7 @@ def _write_retrievals(run: Run, changes: list[Change]) -> tuple[int, int]:
                     a.outcome_value IS NULL AND r.tip_followed_llm IS NULL AND r.llm_label = ''
                         AND r.llm_reason = ANY(%s) AS loses
                 FROM tip_retrievals AS r JOIN attempts AS a ON a.id = r.attempt_id
-                WHERE a.id = ANY(%s) ORDER BY r.id FOR UPDATE OF r
+                WHERE a.id = ANY(%s) ORDER BY r.id FOR NO KEY UPDATE OF r
             ), written AS (
                 UPDATE tip_retrievals AS r SET outcome_value = found.outcome_value,
                     outcome_confidence = found.outcome_confidence,
@@ -314,6 +315,15 @@ def _write_tips(run: Run, changes: list[Change]) -> None:
 
     Only where it is ours, that is, the attempt's former grade; a sender's own stays as it was sent.
     """
+    if not changes:
+        return
+    hold_evidence([run.pk])  # begin_recount wants it, and it comes before tips
+    born = Tip.objects.filter(
+        skill=run.skill,
+        source_run_id=run.external_id,
+        source_rule_id__in=run.attempts.values("rule_id"),
+    )
+    list(held(born.only("pk")))  # all of the run's at once: this may be one call of several
     rows = [
         (change.attempt_id, change.before.outcome_value, change.before.outcome_confidence)
         for change in changes

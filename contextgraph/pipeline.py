@@ -39,6 +39,7 @@ from contextgraph.reaping import (
     unheld,
 )
 from memory import dream
+from memory.locks import held
 from memory.models import Retrieval, Run
 from memory.reasons import Reason
 from scoring import batches, rescoring
@@ -254,7 +255,7 @@ def begin_recount(run_id: int, *, force: bool = True) -> bool:
     In the transaction that changed the run's rows, so that whoever changes them and dies has left a run
     that the reaper finishes. *force* and False as there.
     """
-    run = Run.objects.select_for_update().get(pk=run_id)
+    run = held(Run.objects.filter(pk=run_id)).get()
     if run.status == Run.Status.FINALIZING:
         if force or dream.is_begun(run):
             dream.open_pass(run_id)

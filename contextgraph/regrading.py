@@ -43,6 +43,7 @@ from contextgraph.run_rows import graded_mode
 from contextgraph.skills import load_skill
 from contextgraph.tip_shifts import TipShifts, sums_of
 from memory.gate_outlook import gate_outlook
+from memory.locks import held
 from memory.models import Attempt, OutcomeRevision, Run
 from memory.retirement import checked_author
 from memory.store_rows import SENT_MODE
@@ -184,7 +185,7 @@ class _Work:
     def _one(self, run_id: int, plan: Plan) -> bool:
         """Whether a dream pass of the run is to be finished."""
         with transaction.atomic():
-            run = Run.objects.select_for_update().get(pk=run_id)
+            run = held(Run.objects.filter(pk=run_id)).get()
             result = self._report.begin(run)
             if why := self._why_not(run):
                 result.state, result.why = State.SKIPPED, why

@@ -12,6 +12,7 @@ server that went away and would make a consumer wait for ever on one message.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -42,12 +43,14 @@ class RunSurvey:
     """What the first pass knows of one run.
 
     ``late_tips``: ids of tips that are described only after an attempt was shown their text.
+    ``told``: ids of all that the document's runs of this skill describe with a text; one set for them.
     """
 
     header: RunHeader
     footer: RunFooter = field(default_factory=RunFooter)
     digest: str = ""
     late_tips: frozenset[str] = frozenset()
+    told: set[str] = field(default_factory=set)
 
 
 def survey_runs(records: Iterable[Record]) -> list[RunSurvey]:
@@ -57,12 +60,13 @@ def survey_runs(records: Iterable[Record]) -> list[RunSurvey]:
         EnvelopeError: the records do not form runs, or one of them cannot be stored.
     """
     surveys: list[RunSurvey] = []
+    told: defaultdict[str, set[str]] = defaultdict(set)
     run: _OpenRun | None = None
     for record in records:
         if isinstance(record, RunHeader):
             if run is not None:
                 run.refuse("has no footer")
-            run = _OpenRun(record)
+            run = _OpenRun(record, told[record.skill])
         elif run is None:
             msg = f"a {type(record).__name__} stands before the run's header"
             raise EnvelopeError(msg)
@@ -82,8 +86,9 @@ def survey_runs(records: Iterable[Record]) -> list[RunSurvey]:
 class _OpenRun:
     """Checks what no single record can: uniqueness, references, and the limits of the columns."""
 
-    def __init__(self, header: RunHeader) -> None:
+    def __init__(self, header: RunHeader, told: set[str]) -> None:
         self.header = header
+        self._told = told
         self._digest = Digest()
         self._attempts: set[tuple[str, int]] = set()
         self._corrected: set[tuple[str, int]] = set()
@@ -117,7 +122,8 @@ class _OpenRun:
         if footer.ended_at is not None and footer.ended_at < self.header.started_at:
             self.refuse(f"ends at {footer.ended_at}, before it starts")
         late = frozenset(self._awaited & self._described)
-        return RunSurvey(self.header, footer, self._digest.hexdigest(), late)
+        self._told |= self._described
+        return RunSurvey(self.header, footer, self._digest.hexdigest(), late, self._told)
 
     def _add_attempt(self, entry: AttemptEntry) -> None:
         key = (entry.rule_id, entry.number)

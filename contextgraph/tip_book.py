@@ -5,7 +5,8 @@ ever sent for it; a tip that was only retrieved gets a row without text, filled 
 The text that the run at hand has for a tip is known until the run ends, stored or not. Memory holds an
 id, a key and a digest for each distinct tip; texts that differ from the stored ones wait on disk.
 
-Does not guarantee safety against a second writer: ingest.py holds the lock of the skill.
+Does not guarantee safety against a second writer: ingest.py holds the lock of the skill, and the tips
+that get a text.
 
 Shaped by: one tip id with two texts in one log, where the later one silently replaced what the agent
 had been shown; and one id with two texts in two runs, where the second run got the first one's.
@@ -16,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import math
 from decimal import Decimal
+from itertools import islice
 from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 IN_MEMORY: Final = 4 * 1024 * 1024
 """Bytes of differing texts that are held before they go to disk."""
+IDS_AT_ONCE: Final = 1_000
+"""Tips that the database is asked about in one query."""
 
 
 def sha256_of(text: str) -> str:
@@ -48,6 +52,15 @@ def storable_json(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [storable_json(item) for item in value]
     return value
+
+
+def without_text(skill: str, tips: Iterable[str]) -> list[int]:
+    """Primary keys of those of *tips* that have a row and no text."""
+    empty = Tip.objects.filter(skill=skill, text_sha256="")
+    named, found = iter(tips), list[int]()
+    while part := list(islice(named, IDS_AT_ONCE)):
+        found += empty.filter(external_id__in=part).values_list("pk", flat=True)
+    return found
 
 
 class OwnTexts:
@@ -131,9 +144,7 @@ class TipBook:
                 changed += 1
         self._insert([self._row(e) for t, e in first.items() if t not in self._known])
         self._load(first)
-        # by primary key, as sweeps lock tips
-        told = sorted((e for e in first.values() if e.text), key=lambda e: self._known[e.tip][0])
-        return changed + sum(self._settle(entry) for entry in told)
+        return changed + sum(self._settle(entry) for entry in first.values() if entry.text)
 
     def keys_of(self, tips: Iterable[str]) -> dict[str, int]:
         """Primary keys, making a row without text for a tip that was never described."""

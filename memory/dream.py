@@ -31,6 +31,7 @@ from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
+from memory.locks import held
 from memory.models import DreamStage, Run
 from memory.terminal import visible
 
@@ -125,7 +126,7 @@ def stages_of(run: Run) -> list[DreamStage]:
 def _number(run_id: int) -> int | None:
     """Of the pass to be done; None: there is none."""
     with transaction.atomic():
-        run = Run.objects.select_for_update().get(pk=run_id)
+        run = held(Run.objects.filter(pk=run_id)).get()
         if run.status != Run.Status.FINALIZING:
             return None
         if DreamStage.objects.filter(run=run, number=run.dream_number).exists():
@@ -137,7 +138,7 @@ def _do(run_id: int, number: int, stage: Stage, body: Body) -> bool:
     """One stage, unless it is done. False: this pass is not the run's any more."""
     try:
         with transaction.atomic():
-            run = Run.objects.select_for_update().get(pk=run_id)
+            run = held(Run.objects.filter(pk=run_id)).get()
             if (run.status, run.dream_number) != (Run.Status.FINALIZING, number):
                 return False
             row = DreamStage.objects.get(run=run, stage=stage)

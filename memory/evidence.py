@@ -11,9 +11,9 @@ being scored again it keeps what it had, and so do the sums: ``check`` and ``rec
 runs. A policy that is added later enters at ``recount``, one that is removed leaves there (of a run that
 is open, when it becomes final again).
 
-Locks: one writer at a time for a skill, by an advisory lock that ends with the transaction. Take it
-last: lock and write what else you must, call ``refresh`` once with all the runs, commit. Read committed
-(Postgres's default) is required: the rows must be read after the lock was got.
+Locks: one writer at a time for a skill, by an advisory lock that ends with the transaction; its place
+among the others is told in ``memory.locks``. Change the rows, call ``refresh`` once with all the runs,
+commit. Read committed (Postgres's default) is required: the rows must be read after the lock was got.
 
 Shaped by: a hit rate that scanned the whole history at each retrieval, and credit that was added at
 every pass, so that a pass that ran twice counted twice.
@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from django.db import IntegrityError, connection, transaction
 
+from memory import locks
 from memory.evidence_sql import (
     RUN_KEY,
     SUMS,
@@ -48,9 +49,6 @@ if TYPE_CHECKING:
     from memory.evidence_sql import Statement, Unit
 
     Progress = Callable[[int, int], None]
-
-LOCK_CLASS: Final = 0xE71DE
-"""First key of the advisory lock; the second is a hash of the skill."""
 
 RUNS_AT_ONCE: Final = 10
 """Runs that a recount locks and counts in one transaction."""
@@ -80,7 +78,7 @@ def refresh(run_ids: Collection[int]) -> int:
     """
     if not run_ids:
         return 0
-    _lock_skills_of(run_ids)
+    locks.hold_evidence(run_ids)
     try:
         return _count(refresh_statement(run_ids))
     except IntegrityError as error:
@@ -99,29 +97,11 @@ def is_in_evidence(run_id: int) -> bool:
     that the credit to come will read the change.
     """
     if connection.in_atomic_block:
-        _lock_skills_of([run_id])
+        locks.hold_evidence([run_id])
     if RunEvidence.objects.filter(run_id=run_id).exists():
         return True
     final = Run.objects.current().filter(pk=run_id, status=Run.Status.DONE).first()
     return final is not None and not final.retrievals.counted().exists()
-
-
-def _lock_skills_of(run_ids: Collection[int]) -> None:
-    """In the order of the lock's own key, so that two who need several skills meet no deadlock."""
-    if not connection.in_atomic_block:
-        msg = "evidence is refreshed inside the transaction that changed its rows"
-        raise transaction.TransactionManagementError(msg)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT pg_advisory_xact_lock(%s, skill) FROM (SELECT DISTINCT hashtext(skill) AS skill "
-            "FROM runs WHERE id = ANY(%s) ORDER BY 1) AS skills",
-            [LOCK_CLASS, list(run_ids)],
-        )
-
-
-def _lock_skill(skill: str) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [LOCK_CLASS, skill])
 
 
 def _count(statement: Statement) -> int:
@@ -222,17 +202,19 @@ def recount(*, skill: str | None = None, progress: Progress | None = None) -> Re
     Tips first: a run's change is a shift of its tips' sums, and drifted ones may not bear it.
     Safe while the pipeline works: a few runs at a time are kept from being opened, and an open run is
     left as it is. Stopped in the middle it leaves nothing wrong; what it had not reached stays as it was.
-    Inside a transaction of the caller all its locks are held until that ends.
 
     Args:
         skill: this one only.
         progress: called with the runs looked at so far and all there are.
+
+    Raises:
+        RuntimeError: the caller has a transaction open, in which each lock would be held for the next.
     """
     runs = run_rows = tip_rows = 0
     total = _countable(skill).count()
     for one in _skills(skill):
-        with transaction.atomic():
-            _lock_skill(one)
+        with transaction.atomic(durable=True):
+            locks.hold_skills(locks.EVIDENCE, [one])
             tip_rows += _count(rebuild_statement(one))
         for ids in _batches(one):
             run_rows += _recount_runs(ids)
@@ -244,11 +226,9 @@ def recount(*, skill: str | None = None, progress: Progress | None = None) -> Re
 
 def _recount_runs(run_ids: list[int]) -> int:
     """Those of *run_ids* that are still final; they are kept so until the commit."""
+    runs = Run.objects.filter(pk__in=run_ids).only("pk", "status", "superseded_at")
     with transaction.atomic():
-        found = Run.objects.filter(pk__in=run_ids).order_by("pk").select_for_update(no_key=True)
-        return refresh(
-            [run.pk for run in found.only("pk", "status", "superseded_at") if _ends(run)]
-        )
+        return refresh([run.pk for run in locks.held(runs) if _ends(run)])
 
 
 def _ends(run: Run) -> bool:

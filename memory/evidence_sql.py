@@ -7,7 +7,8 @@ a sum is; no statement touches a row twice; all sums are exact decimals.
 
 Does not lock: a statement of here is right when the skill's lock was taken in a statement before it.
 
-Shaped by: two jobs that each added a run's figures, and a sum of floats that never came back to zero.
+Shaped by: two jobs that each added a run's figures; a sum of floats that never came back to zero; and a
+rule that counted as two visits of a run, because its category was corrected between two attempts.
 """
 
 # ruff: noqa: S608 - the statements are put together from the constants below; values are parameters
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from django.db.models import Count, Q, Sum
+from django.db.models import Count, Max, Q, Sum
 
 from memory import credit
 from memory.credit import credit_sql, followed_q, ignored_q, quadrant_q
@@ -126,7 +127,11 @@ def skill_statement(skill: str, policy: str, unit: Unit) -> Statement:
 
 
 def _counted(run_ids: Collection[int]) -> Statement:
-    """Per run, tip, rule and category: the counts, and per policy (by number) n and total credit."""
+    """Per run, tip and rule: the counts, and per policy (by number) n and total credit.
+
+    A rule in one run is one visit, also where its category changed on the way: it gets one of those named
+    (``Max``: any will do that every recount finds again, and one that is named before none).
+    """
     quadrants = {str(which): quadrant_q(which) for which in KNOWN_QUADRANTS}
     conditions: dict[str, Q] = {
         "rows": Q(),
@@ -143,7 +148,8 @@ def _counted(run_ids: Collection[int]) -> Statement:
         sums[f"credit_n_{number}"] = Count(earned)
         sums[f"credit_total_{number}"] = Sum(exact(earned))
     rows = Retrieval.objects.counted().filter(run__in=list(run_ids), run__superseded_at=None)
-    grouped = rows.order_by().values("run_id", "tip_id", "rule_id", "category").annotate(**sums)
+    sums["counted_category"] = Max("category")
+    grouped = rows.order_by().values("run_id", "tip_id", "rule_id").annotate(**sums)
     sql, parameters = grouped.query.sql_with_params()
     return sql, list(parameters)
 
@@ -156,7 +162,7 @@ def _fresh(run_ids: Collection[int]) -> Statement:
     )
     mean = f"round(p.total / nullif(p.n, 0), {DIGITS})"
     fresh = f"""counted AS ({sql}), fresh AS (
-        SELECT run_id, tip_id, rule_id, category, p.policy,
+        SELECT run_id, tip_id, rule_id, counted_category AS category, p.policy,
                {_names(f"counted_{name} AS {name}" for name in COUNTS)},
                p.n AS credit_n, coalesce(p.total, 0) AS credit_total, sign(p.n)::integer AS visits,
                coalesce({mean}, 0) AS visit_total,

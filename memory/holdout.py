@@ -1,10 +1,11 @@
 """The hold-out coin: which tips that would have been shown are kept back, so that effects can be learned.
 
 Guarantees: the coin of a (seed, skill, run, rule, attempt, tip) is the same on every machine and can be
-recomputed by anyone who has the row and the seed; each tip has a coin of its own, so that tips are
-withheld independently; a withheld tip is not replaced by the next one, so that the stored propensity
-is exactly the probability with which the tip was shown (a replacement would owe its place to the
-coins of others). Whether a tip is withheld does not hang on its score, its text or its history.
+recomputed by anyone who has the row and the seed (``memory.holdout_audit`` does); each tip has a coin of
+its own, so that tips are withheld independently; a withheld tip is not replaced by the next one, so that
+the stored propensity is exactly the probability with which the tip was shown (a replacement would owe
+its place to the coins of others). Whether a tip is withheld does not hang on its score, its text or its
+history.
 
 Does not hide the seed: who knows it can foresee the coins. It is no secret, it is a statement.
 
@@ -24,7 +25,6 @@ from contextgraph.skills import load_skill
 
 if TYPE_CHECKING:
     from contextgraph.skills import Skill
-    from memory.models import Retrieval
     from memory.ranking_parts import RankedTip, Ranking
 
 BITS: Final = 53
@@ -117,22 +117,3 @@ def propensity_of(tip: RankedTip, skill: Skill) -> float:
     if tip.exempt or tip.tip_type in skill.holdout.exempt_types:
         return 1.0
     return 1.0 - skill.holdout.rate
-
-
-def verify(retrieval: Retrieval, seed: str | None = None) -> bool:
-    """Whether the stored coin is the one that *seed* (None: HOLDOUT_SEED) gives, and was obeyed.
-
-    Reads the run, attempt and tip of the row. A row without a coin has nothing to verify: True.
-    """
-    if retrieval.coin is None:
-        return True
-    expected = coin(
-        settings.HOLDOUT_SEED if seed is None else seed,
-        skill=retrieval.skill,
-        run=retrieval.run.external_id,
-        rule_id=retrieval.rule_id,
-        attempt=retrieval.attempt.number,
-        tip=retrieval.tip.external_id,
-    )
-    obeyed = retrieval.withheld == (retrieval.coin >= retrieval.propensity)
-    return expected == retrieval.coin and obeyed

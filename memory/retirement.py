@@ -1,6 +1,6 @@
 """The one door through which a tip leaves the active pool, and the one through which it comes back.
 
-Guarantees: tips are locked in the order of their keys before they are looked at, so that of two callers
+Guarantees: tips are locked (``memory.locks``) before they are looked at, so that of two callers
 one retires a tip and the other learns that it is retired already; every change of a tip is appended to
 TipChange in the same transaction, with reason, author and sweep; a tip that comes back has the columns
 of one that never left. The lock lets retrievals of the tip be written meanwhile. Does not delete, and
@@ -18,6 +18,7 @@ from django.db import connection, transaction
 from django.db.models import Q
 from django.utils import timezone
 
+from memory.locks import held
 from memory.models import Tip, TipChange
 from memory.querysets import can_be_stored
 
@@ -133,7 +134,7 @@ def retire_all(
     reasons = {tip_id: checked_reason(reason) for tip_id, reason in reasons.items()}
     with transaction.atomic():
         wanted = Tip.objects.active().filter(pk__in=list(reasons))
-        found = [tip.pk for tip in _locked(among(wanted) if among else wanted)]
+        found = [tip.pk for tip in held((among(wanted) if among else wanted).only("pk"))]
         changed = {tip_id: reasons[tip_id] for tip_id in found}
         with connection.cursor() as cursor:
             cursor.execute(
@@ -160,7 +161,7 @@ def reactivate_all(
     """
     by, reason = checked_author(by), checked_reason(reason)
     with transaction.atomic():
-        found = [tip.pk for tip in _locked(retired.filter(retired_at__isnull=False))]
+        found = [tip.pk for tip in held(retired.filter(retired_at__isnull=False).only("pk"))]
         Tip.objects.filter(pk__in=found).update(
             retired_at=None, retired_reason="", retired_sweep=None
         )
@@ -185,15 +186,6 @@ def checked_reason(reason: str) -> str:
         msg = f"{reason!r} is no reason: say in words why"
         raise RetirementError(msg)
     return text
-
-
-def _locked(tips: TipQuerySet) -> TipQuerySet:
-    """*tips* under a row lock, in one order for all callers.
-
-    NO KEY: ingest holds a key lock on each tip that it writes a retrieval of, in an order of its own; a
-    full lock would wait for it, and it for us.
-    """
-    return tips.order_by("pk").select_for_update(of=("self",), no_key=True).only("pk")
 
 
 def _existing(tip_id: int) -> Tip:

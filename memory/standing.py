@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from django.db import transaction
 from django.utils import timezone
 
+from memory.locks import held
 from memory.models import Tip, TipChange
 from memory.retirement import RetirementError, UnknownTip, checked_author, checked_reason
 
@@ -45,7 +46,7 @@ def mark(tip_id: int, action: Action, *, reason: str, by: str) -> Tip:
     column, value = COLUMN[action]
     by, reason = checked_author(by), checked_reason(reason)
     with transaction.atomic():
-        tip = Tip.objects.select_for_update(no_key=True).filter(pk=tip_id).first()
+        tip = held(Tip.objects.filter(pk=tip_id)).first()
         if tip is None:
             msg = f"no tip has the primary key {tip_id}"
             raise UnknownTip(msg)

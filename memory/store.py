@@ -281,8 +281,8 @@ class MemoryStore(RunRecorder):
         For loops written for the original memory, where retrievals were logged before there was an
         attempt. Here ``retrieve`` begins one, so that this does something in one case only: the attempt
         was then saved under another number than ``retrieve`` gave. The rows move to it, but for tips
-        that it has already, and take its outcome; the attempt that was begun goes when it is empty, for
-        it was the same one. In every other case: 0.
+        that it has already, and take its outcome; the attempt that was begun goes when all have moved,
+        for it was the same one (it stays when a tip was born of it). In every other case: 0.
 
         Raises:
             StoreRefused: the run has no such attempt at this rule; several others are open; or the rows

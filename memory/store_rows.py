@@ -21,7 +21,7 @@ from django.db.models import Case, Max, Value, When
 from django.db.models.functions import Now
 
 from contextgraph.run_survey import MAX_INTEGER
-from memory.models import Attempt, Retrieval, Run
+from memory.models import Attempt, Retrieval, Run, Tip
 from memory.querysets import UnknownRun
 from memory.reasons import Reason
 from memory.store_values import (
@@ -47,6 +47,9 @@ _CONTENT: Final = (
     "apply_failed", "deferred", "sender_grade_value", "sender_grade_confidence",
 )  # fmt: skip
 """What makes two savings of an attempt the same; what was graded of it is not part of it."""
+
+_BEGUN: Final = ("category", "title", "started_at")
+"""What ``retrieve`` knows of an attempt beside its tips."""
 
 _IDENTITY: Final = frozenset({"id", "run", "skill", "rule_id", "number", "sender_number"})
 
@@ -279,8 +282,9 @@ def _as_drawn(tip: RankedTip) -> ShownTip:
 def join(target: Attempt) -> int:
     """Move the retrievals of the rule's other open attempt to *target*; how many moved.
 
-    A tip that *target* has already stays where it is. What is left without a row was never an attempt
-    of its own, and is taken away.
+    A tip that *target* has already stays where it is. When all have moved, the other one was this attempt
+    by another number: *target* gets what only ``retrieve`` was told, and the other goes, unless something
+    stands in it, or a tip was born of it.
 
     Raises:
         StoreRefused: several others are open; or coins were tossed, which hang on the attempt's number.
@@ -299,7 +303,24 @@ def join(target: Attempt) -> int:
         )
         raise StoreRefused(msg)
     moved = moving.update(attempt=target)
-    settle(target)
-    if not theirs.exists():
+    if moved and not theirs.exists() and _says_nothing(source):
+        for name in _BEGUN:
+            setattr(target, name, getattr(target, name) or getattr(source, name))
+        target.save(update_fields=_BEGUN)
         source.delete()
+    settle(target)
     return moved
+
+
+def _says_nothing(attempt: Attempt) -> bool:
+    """Whether nothing is lost with *attempt*, which has no retrieval."""
+    new = Attempt()
+    if any(getattr(attempt, name) != getattr(new, name) for name in (*_CONTENT, "outcome_value")):
+        return False
+    born = Tip.objects.filter(
+        skill=attempt.skill,
+        source_run_id=attempt.run.external_id,
+        source_rule_id=attempt.rule_id,
+        extra__source_attempt=attempt.number,
+    )
+    return not born.exists() and not attempt.outcome_revisions.exists()

@@ -99,7 +99,7 @@ def _visits(rows: RetrievalQuerySet, policy: Policy) -> Iterable[dict[str, Any]]
         "credit_n": Count(credit),
         "known_rows": Count("pk", filter=answered),
     }
-    key = ("tip_id", "rule_id", "category")
+    key = ("tip_id", "rule_id")
     visits: QuerySet[Any, dict[str, Any]] = rows.values(*key).annotate(**sums).order_by(*key)
     return visits.iterator()
 

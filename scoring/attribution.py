@@ -190,11 +190,6 @@ def _causes(signals: Signals, p: float) -> dict[Cause, bool]:
     }
 
 
-def needs_review(row: Retrieval) -> bool:
-    """Whether a person should answer for *row*."""
-    return doubt(row) is not None
-
-
 def rows_to_escalate(rows: Iterable[Retrieval]) -> list[Doubt]:
     """Those of *rows* that a stronger judge could settle, in order of doubt.
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from math import ceil
@@ -23,12 +24,13 @@ from django.db import transaction
 from django.db.models import Case, F, Q, Value, When
 from django.db.models.functions import Now
 
+from memory import locks
 from memory.models import Retrieval
 from memory.reasons import Reason
 from scoring.models import ScoreBatch, Signal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from django.db.models import QuerySet
 
@@ -199,9 +201,18 @@ def renew(lease: Lease) -> None:
         leased_until=Now() + timedelta(seconds=settings.SCORE_LEASE_S), changed_at=Now()
     )
     if kept != 1:
-        msg = f"{lease.batch} is held by another worker"
-        raise LeaseLost(msg)
+        raise LeaseLost(_taken_over(lease))
     lease.renewed_at = asked_at
+
+
+@contextmanager
+def writing(lease: Lease, rows: Iterable[Retrieval]) -> Iterator[None]:
+    """A transaction with *rows* locked, in which nobody can take the batch over. Raises LeaseLost."""
+    with transaction.atomic():
+        if not locks.held(_held(lease).only("pk")):
+            raise LeaseLost(_taken_over(lease))
+        list(locks.held(Retrieval.objects.filter(pk__in=[row.pk for row in rows]).only("pk")))
+        yield
 
 
 def close(lease: Lease) -> bool:
@@ -212,6 +223,10 @@ def close(lease: Lease) -> bool:
 def give_back(lease: Lease, *, reason: str) -> bool:
     """LEASED -> NEW after an error; the reaper sends it again until its tries are used up."""
     return _leave(lease, state=ScoreBatch.State.NEW, reason=reason[:200])
+
+
+def _taken_over(lease: Lease) -> str:
+    return f"{lease.batch} is held by another worker, or closed"
 
 
 def _held(lease: Lease) -> QuerySet[ScoreBatch]:

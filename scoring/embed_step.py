@@ -2,8 +2,8 @@
 
 Guarantees: a distinct text is encoded once per encoder, across batches and runs; torch is only
 imported when a text is really new; a text that cannot be encoded leaves NULL with a reason and does
-not disturb the others. Not guaranteed: that two workers never encode the same new text at once (both
-results are equal, the second insert is a no-op).
+not disturb the others; a worker that has lost its batch writes no row. Not guaranteed: that two workers
+never encode the same new text at once (both results are equal, the second insert is a no-op).
 
 Shaped by: deduplication being the only big lever (7x on a run whose retries share scripts and tips).
 """
@@ -52,7 +52,10 @@ ENCODER_SHA256: Final = hashlib.sha256(f"{WEIGHTS_SHA256}/{RECIPE}".encode()).he
 
 
 def score(lease: Lease) -> int:
-    """Fill tip_followed_emb and its companions for the open rows of a batch; returns their number."""
+    """Fill tip_followed_emb and its companions for the open rows of a batch; returns their number.
+
+    Raises LeaseLost: another worker has the batch.
+    """
     rows = list(
         batches.rows_of(lease.batch).only(
             "pk", "attempt_id", "shown_text", "shown_sha256", "emb_tries"
@@ -66,7 +69,9 @@ def score(lease: Lease) -> int:
     for row in rows:
         _fill(row, vectors, script=scripts[row.attempt_id] or "")
     for start in range(0, len(rows), WRITE_AT_ONCE):
-        _write(rows[start : start + WRITE_AT_ONCE])
+        part = rows[start : start + WRITE_AT_ONCE]
+        with batches.writing(lease, part):
+            _write(part)
     return len(rows)
 
 
@@ -83,12 +88,17 @@ def vectors_of(texts: Mapping[str, str], lease: Lease) -> dict[str, TextVector]:
     """Vectors by content hash, from the cache or computed; texts without a vector are left out."""
     rows = TextEmbedding.objects.filter(text_sha256__in=list(texts), encoder_sha256=ENCODER_SHA256)
     found = {row.text_sha256: vector for row in rows if (vector := vectors_of_row(row)) is not None}
-    missing = sorted((text for sha, text in texts.items() if sha not in found), key=len)
+    missing = in_one_order(text for sha, text in texts.items() if sha not in found)
     for part in slices(missing, characters=CHARACTERS_AT_ONCE):
         for vector in encode_and_cache(part):
             found[vector.sha256] = vector
         batches.renew(lease)
     return found
+
+
+def in_one_order(texts: Iterable[str]) -> list[str]:
+    """Short ones first; the same for everybody, because two who cache the same texts lock them so."""
+    return sorted(texts, key=lambda text: (len(text), text))
 
 
 def slices(texts: Iterable[str], *, characters: int) -> Iterator[list[str]]:

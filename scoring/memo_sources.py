@@ -5,8 +5,6 @@ with values that are encoded; what a list cannot be filtered by is said beside t
 takes more rows for those that were counted. What is no provenance of ours (an address in a file of facts)
 stays text: no link leads out of the admin.
 
-Names in provenance are written as senders wrote them: a "&" within one is read as part of it unless the
-name of a column and "=" follow, so that a crafted name may filter a link of ours oddly, and do no more.
 Checks no permission: the page behind the link does. Source: issue 5 (item 9).
 """
 
@@ -15,7 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from django.apps import apps
 from django.core.exceptions import FieldDoesNotExist
@@ -33,8 +31,6 @@ _HELD: Final = re.compile(r"(?P<table>[a-z_]+):(?P<key>[0-9]{1,18})(?:#(?P<path>
 _COUNTED: Final = re.compile(r"(?P<table>[a-z_]+)\?(?P<query>.*)", re.DOTALL)
 _WHOLE: Final = re.compile(r"[0-9]{1,18}")
 
-WORDS: Final = ("answer", "quadrant", "outcome")
-"""What rows are counted by that is no column."""
 OUTCOMES: Final[dict[str, dict[str, Any]]] = {
     "success": {"outcome_value__gt": SUCCESS_ABOVE},
     "failure": {"outcome_value__lte": SUCCESS_ABOVE},
@@ -82,27 +78,13 @@ def _page(model: type[Model], page: str, *args: int) -> str:
 def _list(reference: str, model: type[Model], query: str) -> Source:
     filters: dict[str, Any] = {}
     left = []
-    for name, value in _parts(model, query):
+    for name, value in parse_qsl(query, keep_blank_values=True):
         found = _filter(model, name, value)
         filters |= found
         if not found:
             left.append(f"{name} {value}")
     url = _page(model, "changelist")
     return Source(reference, f"{url}?{urlencode(filters)}" if filters else url, ", ".join(left))
-
-
-def _parts(model: type[Model], query: str) -> list[tuple[str, str]]:
-    """The conditions of a reference; a part that begins with no known name belongs to the one before."""
-    parts: list[tuple[str, str]] = []
-    for part in query.split("&"):
-        name, equals, value = part.partition("=")
-        known = name in WORDS or _field(model, name) is not None
-        if parts and not (equals and known and name not in dict(parts)):
-            before, begun = parts.pop()
-            parts.append((before, f"{begun}&{part}"))
-        else:
-            parts.append((name, value))
-    return parts
 
 
 def _filter(model: type[Model], name: str, value: str) -> dict[str, Any]:

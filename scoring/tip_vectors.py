@@ -22,6 +22,7 @@ from scoring.embed_step import (
     CHARACTERS_AT_ONCE,
     ENCODER_SHA256,
     encode_and_cache,
+    in_one_order,
     sha256_of,
     slices,
     vectors_of_row,
@@ -119,7 +120,7 @@ def _write(tips: list[Tip]) -> int:
 
 def _vectors_of(texts: Mapping[str, str]) -> dict[str, TextVector]:
     found = _cached(list(texts))
-    new = sorted((text for sha, text in texts.items() if sha not in found), key=len)
+    new = in_one_order(text for sha, text in texts.items() if sha not in found)
     for part in slices(new, characters=CHARACTERS_AT_ONCE):
         found |= {vector.sha256: vector for vector in encode_and_cache(part)}
     return found

@@ -4,6 +4,8 @@ Guarantees: a distinct tip and a distinct script are parsed once per batch; the 
 and the version of the rules are stored together; where the trace abstains, the row says so. A row whose
 trace raises gets a reason and a line in the log, and the others go on.
 
+A worker that has lost its batch writes nothing, however late it wakes up.
+
 Does not excuse a skill file that cannot be used: that fails the batch, which is tried again.
 
 Shaped by: one strange script that left five hundred rows of its batch without a signal.
@@ -39,6 +41,7 @@ def score(lease: Lease) -> int:
     """Fill tip_followed_trace and its companions for the open rows of a batch; returns their number.
 
     Raises:
+        LeaseLost: another worker has the batch.
         SkillError, VocabularyError: the skill's file cannot be used.
     """
     rows = list(
@@ -52,7 +55,8 @@ def score(lease: Lease) -> int:
         part = rows[start : start + WRITE_AT_ONCE]
         for row in part:
             _fill(row, scripts[row.attempt_id] or "", vocabularies[row.skill])
-        _write(part)
+        with batches.writing(lease, part):
+            _write(part)
         batches.renew(lease)
     return len(rows)
 

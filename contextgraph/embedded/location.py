@@ -64,11 +64,6 @@ class Location:
         return self.state_dir / "logs"
 
     @property
-    def relocated(self) -> bool:
-        """True if the servers' home is outside of the state directory."""
-        return self.home.parent != self.state_dir
-
-    @property
     def reachable(self) -> bool:
         """True if the socket directory fits and, where it is a temporary one, is still ours."""
         return _sockets_usable(self.socket_dir, self.home, self.account)

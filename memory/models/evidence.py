@@ -46,7 +46,10 @@ class EvidenceSums(models.Model):
 
 
 class RunEvidence(EvidenceSums):
-    """What one run says about one tip on one rule under one policy: a recount of its rows."""
+    """What one run says about one tip on one rule under one policy: a recount of its rows.
+
+    ``category``: one of those that the rule's rows have in this run.
+    """
 
     # the unique constraint below serves reads by run
     run = models.ForeignKey(Run, models.PROTECT, related_name="evidence", db_index=False)

@@ -234,7 +234,7 @@ def _write_rulings(said: Sequence[Said], source: Source) -> set[int]:
                 one.asked.supersedes.label if one.asked.supersedes else "",
                 _name_of(one.asked.supersedes),
             )
-            for one in said
+            for one in sorted(said, key=lambda one: one.asked.row.pk)  # as in memory.locks
         ),
         strict=True,
     )
@@ -313,7 +313,7 @@ def fail(
     columns = zip(
         *(
             (asked.row.pk, error.reason, delay, int(excused), any(asked.redactions.values()))
-            for asked, error, delay, excused in failed
+            for asked, error, delay, excused in sorted(failed, key=lambda one: one[0].row.pk)
         ),
         strict=True,
     )

@@ -5,13 +5,14 @@ nothing to divide by; a value that is not known is left out too, so that no memo
 fact that is given twice is kept once. Floats become the decimals that their shortest text names. Pure.
 
 Provenance is ``table:key#path`` for a value that a row holds, ``table?column=value&…`` for the rows that
-were counted. Who shows a fact makes links of them.
+were counted, values encoded as in an address. Who shows a fact makes links of them.
 """
 
 from __future__ import annotations
 
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, urlencode
 
 from scoring.memos.facts import MAX_FACTS, Fact, Snapshot, derived, fact
 from scoring.memos.facts_formula import Formula
@@ -29,8 +30,8 @@ def held_by(table: str, key: int, path: str = "") -> str:
 
 
 def rows_of(table: str, **columns: object) -> str:
-    """Return the provenance of a count: which rows were counted."""
-    return f"{table}?" + "&".join(f"{name}={value}" for name, value in columns.items())
+    """Return the provenance of a count: which rows were counted. Names of senders may hold anything."""
+    return f"{table}?{urlencode(columns, safe='/:', quote_via=quote)}"
 
 
 class Ledger:

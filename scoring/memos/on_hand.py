@@ -17,19 +17,15 @@ from django.conf import settings
 from memory.models import Tip
 from memory.snapshot import one_moment
 from scoring.judge.bench import configured
-from scoring.judge.prompt_file import PromptError
-from scoring.memos.cache import Way
-from scoring.memos.desk import memo_prompts
 from scoring.memos.memo_making import Making
 from scoring.memos.product_tip import tip_snapshot
 from scoring.memos.products import snapshot_of, snapshot_of_run
-from scoring.memos.service import MODES, memo_of
-from scoring.memos.synthesis import prompt_sha
+from scoring.memos.service import MODES, memo_of, way_of_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from scoring.memos.drafting import Variant
+    from scoring.memos.cache import Way
     from scoring.memos.facts import Snapshot
     from scoring.memos.memo_result import MemoResult
 
@@ -81,10 +77,5 @@ def _kept(mode: str) -> Iterator[Way]:
     """The ways in which a model's memo may be there."""
     if not configured() or settings.MEMO_VARIANT == "writer":
         return
-    variants: tuple[Variant, ...] = ("single", "debate")
-    for variant in sorted(variants, key=lambda one: one != settings.MEMO_VARIANT):
-        try:
-            sha256 = prompt_sha(memo_prompts(), variant)
-        except PromptError:
-            sha256 = ""  # as the service has it: the writer took over under this key
-        yield Way(mode, variant, settings.JUDGE_MODEL, sha256)
+    for variant in sorted(("single", "debate"), key=lambda one: one != settings.MEMO_VARIANT):
+        yield way_of_model(mode, variant, settings.JUDGE_MODEL)

@@ -131,8 +131,13 @@ def _way(mode: str, variant: str | None) -> Way:
     asked = bench(DEFAULT) if wanted != "writer" else None
     if asked is None:
         return Way(mode, "writer")
+    return way_of_model(mode, wanted, asked.config.model)
+
+
+def way_of_model(mode: str, variant: str, model: str) -> Way:
+    """The way in which *model* writes, with the prompts as they are now; asks nobody."""
     try:
-        sha256 = prompt_sha(memo_prompts(), wanted)  # type: ignore[arg-type]
+        sha256 = prompt_sha(memo_prompts(), variant)  # type: ignore[arg-type]
     except PromptError:
-        sha256 = ""  # the synthesis says what is wrong with the file
-    return Way(mode, wanted, asked.config.model, sha256)
+        sha256 = ""  # the synthesis says what is wrong with the file; the writer takes over
+    return Way(mode, variant, model, sha256)

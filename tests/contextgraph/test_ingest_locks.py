@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import threading
-import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
-from django.db import connection, transaction
+from django.db import transaction
 
+from contextgraph import run_rows
 from contextgraph.ingest import LogFacts, ingest_records
 from memory.models import Retrieval, Run, Tip
+from tests.concurrency import Job
 from tests.contextgraph.run_documents import attempt, retrieval, run, tip
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from contextgraph.envelope import Record
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-WAIT_S = 60.0
 
 
 def store(records: list[Record]) -> None:
@@ -32,43 +31,13 @@ def meet(records: list[Record], *, held: QuerySet[Run] | QuerySet[Tip], wanted: 
 
     Raises OperationalError when ingest has *wanted* by then: each would wait for the other.
     """
-    pid: list[int] = []
-    failed: list[Exception] = []
-
-    def work() -> None:
-        try:
-            with connection.cursor() as cursor:
-                cursor.execute("SELECT pg_backend_pid()")
-                pid.append(cursor.fetchone()[0])
-            store(records)
-        except Exception as error:  # noqa: BLE001 - a thread's error must reach the test
-            failed.append(error)
-        finally:
-            connection.close()
-
-    thread = threading.Thread(target=work)
-    try:
-        with transaction.atomic():
-            assert list(held.select_for_update(no_key=True))
-            thread.start()
-            wait_until_blocked(pid)
-            rows = type(wanted)._base_manager.select_for_update(no_key=True, nowait=True)
-            assert rows.get(pk=wanted.pk)
-    finally:
-        thread.join(WAIT_S)
-    assert not thread.is_alive()
-    assert failed == []
-
-
-def wait_until_blocked(pid: list[int]) -> None:
-    end = time.monotonic() + WAIT_S
-    while time.monotonic() < end:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT cardinality(pg_blocking_pids(%s)) > 0", [pid[0] if pid else 0])
-            if cursor.fetchone()[0]:
-                return
-        time.sleep(0.02)
-    pytest.fail("ingest met no lock")
+    with ExitStack() as jobs, transaction.atomic():
+        assert list(held.select_for_update(no_key=True))
+        ingest = jobs.enter_context(Job(lambda: store(records)))
+        ingest.until_it_waits()
+        rows = type(wanted)._base_manager.select_for_update(no_key=True, nowait=True)
+        assert rows.get(pk=wanted.pk)
+    assert ingest.error is None
 
 
 def test_runs_that_are_replaced_are_locked_before_any_tip() -> None:
@@ -102,11 +71,23 @@ def test_two_documents_that_replace_the_same_runs_the_other_way_round_lock_them_
     assert Run.objects.filter(revision=2).count() == 2
 
 
-def test_tips_that_get_their_text_are_locked_in_the_order_of_their_keys() -> None:
-    """A sweep locks the tips that it retires so."""
+@pytest.mark.parametrize("at_once", [1_000, 1])
+def test_tips_that_get_their_text_are_locked_in_the_order_of_their_keys(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sweep locks the tips that it retires so. Also when each is written by itself."""
+    monkeypatch.setattr(run_rows, "BATCH_ROWS", at_once)
     store(run(attempt(retrievals=(retrieval("a"),)), external_id="one"))
     store(run(attempt(retrievals=(retrieval("b"),)), external_id="two"))
     low, high = Tip.objects.order_by("pk")
     document = run(tip(high.external_id), tip(low.external_id), external_id="three")
     meet(document, held=Tip.objects.filter(pk=low.pk), wanted=high)
     assert not Tip.objects.filter(text="").exists()
+
+
+def test_runs_whose_rows_get_a_text_are_locked_before_any_tip() -> None:
+    """Whoever holds a run writes its rows: a re-grading holds those, and then wants the tip."""
+    store(run(attempt(retrievals=(retrieval("t1"),)), external_id="one"))
+    document = run(tip("t1"), attempt(retrievals=()), external_id="two")
+    meet(document, held=Run.objects.filter(external_id="one"), wanted=Tip.objects.get())
+    assert Retrieval.objects.get().shown_text == Tip.objects.get().text

@@ -69,9 +69,9 @@ def by_hand(runs: Iterable[Run]) -> Table:
     groups: dict[tuple[Any, ...], list[Retrieval]] = defaultdict(list)
     rows = Retrieval.objects.filter(run__in=list(runs), superseded=False)
     for row in rows:
-        groups[row.run_id, row.tip_id, row.rule_id, row.category].append(row)
+        groups[row.run_id, row.tip_id, row.rule_id].append(row)
     return {
-        (*key, policy.name): sums_of(rows, policy)
+        (*key, max(row.category for row in rows), policy.name): sums_of(rows, policy)
         for key, rows in groups.items()
         for policy in POLICIES.values()
     }
@@ -207,6 +207,22 @@ def visited(run: Run, tip: Tip, *outcomes: float, rule: str = "rule_a", **column
     for number, outcome in enumerate(outcomes, start=1):
         attempt = make_attempt(run=run, rule_id=rule, number=number, outcome=outcome)
         make_retrieval(attempt=attempt, tip=tip, **columns)
+
+
+@pytest.mark.parametrize("categories", [("ssh", "audit"), ("", "ssh"), ("ssh", "")])
+def test_a_rule_whose_category_changes_within_a_run_is_one_visit(categories: Any) -> None:
+    run, tip = make_run(), make_tip()
+    for number, category in enumerate(categories):
+        place = {"rule_id": "rule_a", "number": number + 1, "category": category}
+        attempt = make_attempt(run=run, outcome=float(number), **place)
+        make_retrieval(attempt=attempt, tip=tip, llm=True)
+    refresh(run)
+    figures = evidence.figures_for(
+        "stig", "adr0019", rule_id="rule_a", category="ssh", tip_ids=[tip.pk]
+    )[tip.pk]
+    assert figures.rule == figures.category == figures.tip == evidence.Sums(1, 0.5, 0.25)
+    assert evidence.skill_sums("stig", "adr0019") == evidence.Sums(1, 0.5, 0.25)
+    assert not TipEvidence.objects.filter(level="category").exclude(key="ssh").exists()
 
 
 def test_ten_attempts_at_a_rule_are_one_visit() -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from memory import evidence
+from memory import evidence, locks
 from memory.credit import POLICIES, Policy
 from memory.models import Retrieval, Run, RunEvidence, Tip, TipEvidence
+from tests.concurrency import Job
 from tests.factories import make_attempt, make_retrieval, make_run, make_tip
 
 if TYPE_CHECKING:
@@ -240,7 +242,7 @@ def waits_for_the_lock() -> bool:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND classid = %s AND NOT granted",
-            [evidence.LOCK_CLASS],
+            [locks.EVIDENCE],
         )
         return cursor.fetchone() is not None
 
@@ -268,3 +270,44 @@ def test_who_asks_during_a_credit_waits_for_its_answer() -> None:
 
     credit()
     assert answers == [True]
+
+
+def test_a_recount_keeps_final_runs_from_being_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An open run keeps what it had: half of its rows may have been cleared."""
+    monkeypatch.setattr(evidence, "RUNS_AT_ONCE", 1)
+    finished()
+    run = finished()
+    kept = list(RunEvidence.objects.filter(run=run).order_by("pk").values())
+    assert kept
+    begun, held = threading.Event(), threading.Event()
+
+    def after_the_first(done: int, _total: int) -> None:
+        if done == 1:
+            begun.set()
+            assert held.wait(60)
+
+    def opened() -> None:
+        with transaction.atomic():
+            assert Run.objects.filter(pk=run.pk, status="done").update(status="scoring") == 1
+            rows = Retrieval.objects.filter(run=run)
+            rows.update(tip_followed_llm=None, llm_source="", tip_followed_computed_at=None)
+
+    with ExitStack() as jobs:
+        recount = jobs.enter_context(Job(lambda: evidence.recount(progress=after_the_first)))
+        assert begun.wait(60)
+        with transaction.atomic():
+            locks.hold_evidence([run.pk])
+            held.set()
+            recount.until_it_waits()  # it has seen that the run is final, and will count its rows
+            opening = jobs.enter_context(Job(opened))
+            opening.until_it_waits_or_ends()
+    assert (recount.error, opening.error) == (None, None)
+    assert Run.objects.get(pk=run.pk).status == "scoring"
+    assert list(RunEvidence.objects.filter(run=run).order_by("pk").values()) == kept
+
+
+def test_a_recount_in_a_transaction_of_the_caller_is_refused() -> None:
+    """It would hold the evidence lock when it wants runs."""
+    finished()
+    with pytest.raises(RuntimeError, match="durable"), transaction.atomic():
+        evidence.recount()

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from contextgraph.agent import memory_store
 from contextgraph.envelope import EnvelopeError
-from memory import holdout
+from memory.holdout_audit import audit_holdout
 from memory.models import Attempt, Retrieval, Tip
 from memory.store import AttemptConflict, Retrieved, StoreRefused
 from tests.memory.ranking_rows import RULE, history, rule_tip, skill_files, swept
@@ -98,7 +98,7 @@ def test_withheld_tips_are_logged_and_never_handed_out(
     assert [tip.tip_id for tip in got.tips] == [row.tip_id for row in shown]
     assert all(row.tip.text not in got.prompt for row in withheld)
     assert {row.propensity for row in (*withheld, *shown)} == {0.5}
-    assert all(holdout.verify(row) for row in (*withheld, *shown))
+    assert (audit_holdout().coins, audit_holdout().wrong_coins) == (20, 0)
     assert store.retrieve(run, RULE, attempt=1) == got
     with pytest.raises(StoreRefused, match=f"tip {withheld[0].tip_id} was not handed out"):
         store.mark_shown(got, shown={withheld[0].tip_id: "peeked"})

@@ -186,6 +186,17 @@ def test_ten_attempts_at_one_rule_weigh_as_much_as_one() -> None:
     assert tip_named(summary, "often")["flag"] == "untested", "ten rows tell one story"
 
 
+def test_a_rule_whose_category_changes_within_the_run_is_one_visit() -> None:
+    run, tip = make_run(), make_tip(external_id="moved")
+    for number, category in enumerate(("ssh", "audit"), start=1):
+        attempt = make_attempt(
+            run=run, rule_id="rule_a", number=number, outcome=float(number - 1), category=category
+        )
+        make_retrieval(attempt=attempt, tip=tip, llm=True)
+    visits = tip_named(summarise(run, policy=ADR0019), "moved")["visits"]
+    assert (visits["known"], visits["credit"]["n"], visits["credit"]["mean"]) == (1, 1, 0.5)
+
+
 def test_a_tip_is_flagged_when_enough_rows_say_the_same() -> None:
     run = make_run()
     bad, young = make_tip(external_id="bad"), make_tip(external_id="young")

@@ -13,7 +13,7 @@ import pytest
 from memory.credit import POLICIES, credit, row_of
 from memory.models import Retrieval
 from memory.reasons import JudgeLabel, Reason
-from scoring.attribution import Cause, doubt, fill, needs_review, rows_to_escalate, signals_of
+from scoring.attribution import Cause, doubt, fill, rows_to_escalate, signals_of
 from scoring.following_fit import TooFewLabels, fit, log_loss
 from scoring.following_model import (
     FEATURES,
@@ -345,7 +345,6 @@ def test_doubt_is_a_middling_probability_or_a_disagreement(
     row = make_retrieval(**signals)
     found = doubt(row)
     assert set(found.causes if found else ()) == causes
-    assert needs_review(row) is bool(causes)
 
 
 @pytest.mark.django_db

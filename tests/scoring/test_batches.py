@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +12,7 @@ from django.utils import timezone
 
 from scoring import batches
 from scoring.models import Signal
+from tests.concurrency import Job
 from tests.scoring.score_batches import batch_of, claimed, expire, long_ago
 
 pytestmark = pytest.mark.django_db
@@ -138,3 +140,18 @@ def test_superseded_rows_are_pending_for_every_signal_but_the_judge() -> None:
     assert found == {Signal.JUDGE: 0, Signal.EMBED: 1, Signal.TRACE: 1}
     assert batches.skip_superseded(batch.run_id) == 1
     assert batch.run.retrievals.get().llm_reason == "skipped"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nobody_takes_a_batch_over_in_the_middle_of_a_write() -> None:
+    batch = batch_of()
+    first, rows = claimed(batch), list(batch.run.retrievals.all())
+    expire(batch)
+    taken: list[batches.Lease | None] = []
+    with ExitStack() as jobs, batches.writing(first, rows):
+        other = jobs.enter_context(Job(lambda: taken.append(batches.claim(batch.pk))))
+        other.until_it_waits()
+    assert other.error is None
+    assert [lease and lease.batch.tries for lease in taken] == [2]
+    with pytest.raises(batches.LeaseLost), batches.writing(first, rows):
+        pytest.fail("it has no right to write")

@@ -14,7 +14,7 @@ from scoring.embedding import EmptyText
 from scoring.models import Signal, TextEmbedding
 from scoring.vectors import DIMENSIONS, NonFinite, TextVector, to_bytes
 from tests.factories import make_attempt, make_retrieval, make_run, make_tip
-from tests.scoring.score_batches import batch_over, claimed
+from tests.scoring.score_batches import batch_over, claimed, expire
 
 pytestmark = pytest.mark.django_db
 
@@ -169,3 +169,18 @@ def test_a_second_run_of_a_batch_changes_nothing(
     again: Any = Retrieval.objects.get(pk=row.pk)
     assert (again.tip_followed_emb, again.emb_tries) == (row.tip_followed_emb, row.emb_tries)
     assert len(encoder.asked) == asked
+
+
+def test_a_worker_whose_batch_was_taken_over_writes_no_row(encoder: Scripted) -> None:
+    row = make_retrieval(tip=make_tip(text=TIP))
+    batch = batch_over([row], Signal.EMBED)
+    first = claimed(batch)
+    expire(batch)
+    second = claimed(batch)
+    with pytest.raises(batches.LeaseLost, match="held by another worker"):
+        embed_step.score(first)
+    row.refresh_from_db()
+    assert (row.tip_followed_emb, row.emb_tries) == (None, 0)
+    assert embed_step.score(second) == 1
+    row.refresh_from_db()
+    assert (row.tip_followed_emb is not None, row.emb_tries) == (True, 1)

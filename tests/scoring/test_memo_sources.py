@@ -8,6 +8,7 @@ import pytest
 from django.contrib import admin
 
 from scoring.memo_sources import Source, source_of
+from scoring.memos.ledger import rows_of
 
 
 def of(reference: str) -> Source:
@@ -53,10 +54,20 @@ def test_what_no_column_holds_is_said_beside_the_link() -> None:
 
 
 @pytest.mark.parametrize(
-    "rule", ["a&b", "a=b&c==", "a&run_id=9", "x&admin=1", "%26 #?", "a&quadrant"]
+    "rule",
+    [
+        "a&b",
+        "a=b&c==",
+        "a&run_id=9",
+        "x&admin=1",
+        "%26 #?",
+        "a&quadrant",
+        "a&policy=adr0019",
+        "a+b é",
+    ],
 )
 def test_a_name_with_the_signs_of_an_address_is_one_value(rule: str) -> None:
-    source = of(f"run_evidence?run_id=3&rule_id={rule}")
+    source = of(rows_of("run_evidence", run_id=3, rule_id=rule))
     assert query(source) == {"run__exact": "3", "rule_id__exact": rule}
 
 
@@ -72,4 +83,4 @@ def test_what_is_no_row_of_ours_stays_text(reference: str) -> None:
 
 def test_a_condition_that_a_list_would_refuse_is_no_filter() -> None:
     source = of("tip_retrievals?run_id=x&shown=maybe&run__skill=stig")
-    assert (query(source), source.only) == ({}, "run_id x, shown maybe&run__skill=stig")
+    assert (query(source), source.only) == ({}, "run_id x, shown maybe, run__skill stig")

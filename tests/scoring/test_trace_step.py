@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from scoring import trace_step, work
+from scoring.batches import LeaseLost
 from scoring.models import Signal
 from scoring.trace import TRACE_VERSION
 from tests.factories import make_attempt, make_retrieval, make_run, make_tip
-from tests.scoring.score_batches import batch_over
+from tests.scoring.score_batches import batch_over, claimed, expire
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,3 +82,17 @@ def test_a_second_run_of_a_batch_traces_nothing(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(trace_step, "trace", lambda **_: 1 / 0)
     assert score(batch, rows) == "done"
     assert [row.trace_reason for row in rows] == ["", "trace_abstained"]
+
+
+def test_a_worker_whose_batch_was_taken_over_writes_nothing() -> None:
+    batch, rows = traced("Run `systemctl enable --now chronyd`")
+    first = claimed(batch)
+    expire(batch)
+    second = claimed(batch)
+    with pytest.raises(LeaseLost, match="held by another worker"):
+        trace_step.score(first)
+    rows[0].refresh_from_db()
+    assert (rows[0].tip_followed_trace_verdict, rows[0].trace_tries) == ("", 0)
+    assert trace_step.score(second) == 1
+    rows[0].refresh_from_db()
+    assert (rows[0].tip_followed_trace_verdict, rows[0].trace_tries) == ("followed", 1)

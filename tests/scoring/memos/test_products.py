@@ -66,6 +66,12 @@ def test_a_run_is_held_against_the_run_before_it(world: World) -> None:
     assert not [label for label in first if label.startswith("change in")]
 
 
+def test_what_was_answered_is_sourced_by_both_of_its_parts(world: World) -> None:
+    sources = {item.label: item.provenance for item in snapshot_of("run", "run-b").facts}
+    kept = [one.split("#")[1] for one in sources["answered retrievals in `run-a`"]]
+    assert kept == ["summary.totals.followed", "summary.totals.ignored"]
+
+
 def test_a_tip_is_told_by_its_sums(world: World) -> None:
     values = values_of(snapshot_of("tip", "tip-bad"))
     name = "`stig/tip-bad`"
