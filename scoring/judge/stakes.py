@@ -79,21 +79,18 @@ def asked_for(run: Run) -> bool:
     return run.extra.get("high_stakes") is True
 
 
-Visit = tuple[str, str]
-"""Rule and category; a run's attempts at one rule are one observation (``memory.evidence``)."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Record:
     """What is known of a tip without the rows at hand.
 
-    ``others`` and ``misled``: visits, and misleading rows, of all other runs; ``visits`` (number and
-    total of credits) and ``misled_here``: those of this run's other rows, with their verdicts so far.
+    ``others`` and ``misled``: visits, and misleading rows, of all other runs; ``visits`` (rule, number
+    and total of credits) and ``misled_here``: those of this run's other rows, with their verdicts so far.
+    A run's attempts at one rule are one observation (``memory.evidence``).
     """
 
     others: Sums = NOTHING
     misled: int = 0
-    visits: tuple[tuple[Visit, int, float], ...] = ()
+    visits: tuple[tuple[str, int, float], ...] = ()
     misled_here: int = 0
 
 
@@ -192,12 +189,12 @@ def _moved(row: Retrieval, stake: Stake, *, now: bool, before: bool, elsewhere: 
 def _standing(rows: Sequence[Retrieval], record: _Record, gate: Eviction) -> _Standing:
     """Where a tip stands with these rows, as they are, on top of its record."""
     policy = policy_named(gate.policy)
-    visits = {visit: (n, total) for visit, n, total in record.visits}
+    visits = {rule: (n, total) for rule, n, total in record.visits}
     for row in rows:
         worth = _worth(row, policy)
         if worth is not None:
-            n, total = visits.get((row.rule_id, row.category), (0, 0.0))
-            visits[row.rule_id, row.category] = n + 1, total + worth
+            n, total = visits.get(row.rule_id, (0, 0.0))
+            visits[row.rule_id] = n + 1, total + worth
     means = [total / n for n, total in visits.values()]
     sums = Sums(
         record.others.n + len(means),
@@ -229,7 +226,7 @@ def _records(rows: Sequence[Retrieval], gate: Eviction) -> defaultdict[int, _Rec
     visits = (
         here.exclude(pk__in=[row.pk for row in rows])
         .order_by()
-        .values("tip_id", "rule_id", "category")
+        .values("tip_id", "rule_id")
         .annotate(
             n=Count(earned),
             total=Sum(exact(earned)),
@@ -238,7 +235,7 @@ def _records(rows: Sequence[Retrieval], gate: Eviction) -> defaultdict[int, _Rec
     )
     for visit in visits:
         known = found[visit["tip_id"]]
-        seen = ((visit["rule_id"], visit["category"]), visit["n"], float(visit["total"] or 0))
+        seen = (visit["rule_id"], visit["n"], float(visit["total"] or 0))
         found[visit["tip_id"]] = _Record(
             known.others,
             known.misled,
