@@ -18,7 +18,8 @@ from django.conf import settings
 
 from scoring.judge.asking import Answer, Question, ask_about, groups_of
 from scoring.judge.bench import bench_for_model
-from scoring.judge.redact import redact
+from scoring.judge.prompt import MAX_SCRIPT_CHARS, MAX_TIP_CHARS
+from scoring.judge.redact import redact_within
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,8 +82,8 @@ def _labels(
 ) -> dict[int, Label]:
     question = Question(
         prompt=prompt,
-        script=redact(script).text,
-        tips=tuple(redact(tip).text for tip in tips),
+        script=redact_within(script, MAX_SCRIPT_CHARS).text,
+        tips=tuple(redact_within(tip, MAX_TIP_CHARS).text for tip in tips),
         budget=judge.config.budget,
     )
     together = settings.JUDGE_TIPS_PER_CALL if settings.JUDGE_MODE == "per_attempt" else 1
