@@ -22,7 +22,7 @@ from functools import lru_cache
 from typing import Final
 
 from scoring.judge.fences import as_written
-from scoring.judge.inert import inert_spans, outside
+from scoring.judge.inert import ScriptReading, read_script
 from scoring.judge.verdict import Finding, Label, Verdict
 
 QUOTE_UNVERIFIED: Final = "quote_unverified"
@@ -141,22 +141,24 @@ def _has_weight(text: str) -> bool:
 
 
 def _says_what_to(text: str, script: str, start: int, end: int) -> bool:
-    """Whether a quote names more than a program: two words of weight, or a whole line."""
+    """Whether a quote names more than a program: two words of weight, a whole command or line."""
     words = [word for word in re.findall(r"\w+", text) if word not in BOILERPLATE]
+    if len(words) > 1 or _read(script).holds_command(start, end):
+        return True
     line_start = script.rfind("\n", 0, start) + 1
     line_end = end + len(script[end:].partition("\n")[0])
-    return len(words) > 1 or script[line_start:line_end].strip() == script[start:end].strip()
+    return script[line_start:line_end].strip() == script[start:end].strip()
 
 
 def _acts(script: str, start: int, end: int) -> bool:
-    """Whether enough of the slice lies outside of comments and messages."""
-    parts = outside(_inert(script), start, end)
+    """Whether enough of the slice does something."""
+    parts = _read(script).acting(start, end)
     return _has_weight(" ".join(script[first:last] for first, last in parts))
 
 
 @lru_cache(maxsize=16)  # the tips of one attempt share its script
-def _inert(script: str) -> list[tuple[int, int]]:
-    return inert_spans(script)
+def _read(script: str) -> ScriptReading:
+    return read_script(script)
 
 
 def _first(places: list[tuple[int, int]]) -> tuple[int, int] | None:

@@ -27,8 +27,8 @@ from scoring.judge.asking import Failure, Question, ask_about
 from scoring.judge.bench import FAILURES_TO_PAUSE, bench_for_model
 from scoring.judge.cache import Served
 from scoring.judge.errors import JudgeContextExceeded, JudgeRequestRefused, JudgeUnavailable
-from scoring.judge.prompt import QuestionRefused
-from scoring.judge.redact import redact
+from scoring.judge.prompt import MAX_SCRIPT_CHARS, MAX_TIP_CHARS, QuestionRefused
+from scoring.judge.redact import redact_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -154,8 +154,8 @@ class _Asking:
         last: JudgeError | None = None
         sent = Question(
             prompt=self._prompt,
-            script=redact(question.script).text,
-            tips=tuple(redact(tip).text for tip in question.tips),
+            script=redact_within(question.script, MAX_SCRIPT_CHARS).text,
+            tips=tuple(redact_within(tip, MAX_TIP_CHARS).text for tip in question.tips),
             budget=self._judge.config.budget,
         )
         for step in ask_about(self._judge.ask, sent, [range(len(sent.tips))]):

@@ -19,7 +19,8 @@ from django.db.models import F
 
 from memory.models import Attempt
 from scoring import batches
-from scoring.judge.redact import Redacted, redact
+from scoring.judge.prompt import MAX_SCRIPT_CHARS, MAX_TIP_CHARS
+from scoring.judge.redact import Redacted, redact_within
 
 if TYPE_CHECKING:
     from memory.models import Retrieval
@@ -57,14 +58,14 @@ def works_of(batch: ScoreBatch) -> list[Work]:
     by_script: dict[tuple[str, str], list[Retrieval]] = defaultdict(list)
     for row in rows:
         by_script[row.skill, scripts[row.attempt_id] or ""].append(row)
-    shown = functools.cache(redact)  # a run shows the same tips again and again
+    shown = functools.cache(redact_within)  # a run shows the same tips again and again
     return [
         Work(
             skill=skill,
             script=script,
-            sent=redact(script),
+            sent=redact_within(script, MAX_SCRIPT_CHARS),
             rows=part,
-            tips={row.pk: shown(row.shown_text) for row in part},
+            tips={row.pk: shown(row.shown_text, MAX_TIP_CHARS) for row in part},
             cross_skill=strangers.intersection(row.pk for row in part),
         )
         for (skill, script), part in by_script.items()

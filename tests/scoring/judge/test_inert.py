@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scoring.judge.inert import inert_spans, outside
+from scoring.judge.inert import outside, read_script
 
 SAID = "said only"
 DONE = "done here"
@@ -52,7 +52,7 @@ DOES = {
     "a branch into a file": f"if a; then echo '{DONE}'; fi > /etc/x",
     "a document that is written": f"cat > /etc/x <<'EOF'\n{DONE}\nEOF",
     "a document through tee": f"cat <<EOF | tee /etc/x\n{DONE}\nEOF",
-    "a substitution": f"x=$(echo '{DONE}')",
+    "a substitution": f"x=$(echo '{DONE}')\nuse \"$x\"",
     "a variable that is read": f'X="it is {DONE} now"\nuse "$X"',
     "a pattern with a hash": f"sed -i 's/ # {DONE}/x/' f",
     "a parameter with a hash": f"x=${{1#a}} y '{DONE}'",
@@ -63,7 +63,7 @@ DOES = {
 
 def silent(script: str, text: str) -> bool:
     start = script.index(text)
-    return not outside(inert_spans(script), start, start + len(text))
+    return not read_script(script).acting(start, start + len(text))
 
 
 @pytest.mark.parametrize("case", SAYS)
@@ -86,7 +86,7 @@ PIECES = [
 @settings(deadline=None, max_examples=300)
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=40).map("".join))
 def test_any_text_gives_sorted_disjoint_stretches_inside_it(script: str) -> None:
-    spans = inert_spans(script)
+    spans = read_script(script).inert
     flat = [place for span in spans for place in span]
     assert flat == sorted(flat)
     assert all(0 <= start < end <= len(script) for start, end in spans)

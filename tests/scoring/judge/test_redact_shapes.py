@@ -1,0 +1,336 @@
+"""Two tables: how hardening scripts hand over secrets, and what looks like it and must stay readable.
+
+All secrets here are made up, and each holds the mark ``Zq`` so that none can be left over. Shaped by
+``DB_PASS=…``, ``… | passwd root`` and ``chpasswd <<EOF``, which were sent in clear.
+"""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from scoring.judge.redact import redact, redact_within
+
+SECRETS = [
+    # variables and settings
+    "DB_PASS=Zq1hunter2",
+    "export SMTP_PASS='Zq1 S3cr3t!pw'",
+    'ROOT_PASS="Zq1Winter"',
+    "SSHPASS=Zq1Winter sshpass -e ssh h",
+    "PASSWORD=Zq12345",
+    "mysqlpass=Zq1Winter",
+    "LDAP_BINDPW=Zq1Winter",
+    "export RESTIC_PASSWORD=Zq1Winter",
+    "AWS_SECRET_ACCESS_KEY=Zq1alrXUtnFEMI/K7MDENG",
+    "API_TOKEN=Zq1abcdef123",
+    'psk="Zq1wifi-secret"',
+    "ansible_become_pass: Zq1Winter",
+    "ansible-playbook s.yml -e 'ansible_password=Zq1Winter'",
+    '{"password": "Zq1Winter"}',
+    'curl -d "{\\"password\\":\\"Zq1Winter\\"}" https://h',
+    "database:\n  password: Zq1Winter\n  host: db",
+    "spring.datasource.password=Zq1Winter",
+    "clientSecret: Zq1abc-Def",
+    "PrivateKey = Zq1yAnz5TF+lXXJte14tjiGN=",
+    "<password>Zq1Winter</password>",
+    "Endpoint=sb://x/;SharedAccessKey=Zq1abcdef=",
+    'password = "Zq1 with \\"quotes Zq2\\" inside"',
+    # passwd, chpasswd and their kind
+    'echo -e "Zq1New\\nZq1New" | passwd root',
+    "printf '%s\\n%s\\n' 'Zq1New' 'Zq1New' | passwd root",
+    "printf 'Zq1New\\nZq1New\\n' | sudo passwd root",
+    '(echo "Zq1New"; sleep 1; echo "Zq1New") | passwd root',
+    "{ echo Zq1New; echo Zq1New; } | passwd bob",
+    "yes Zq1New | passwd bob",
+    'passwd root <<< "Zq1New"',
+    "passwd bob <<EOF\nZq1New\nZq1New\nEOF",
+    "echo root:Zq12345 | chpasswd",
+    "echo 'root:Zq1 with blanks' | sudo chpasswd -c SHA512",
+    "chpasswd <<EOF\nroot:Zq1Sup\nbob:Zq2Sup\nEOF",
+    "cat <<EOF | chpasswd\nroot:Zq1Sup\nEOF",
+    "echo 'bob:Zq1Sup' > /tmp/p\nchpasswd < /tmp/p",
+    "cat > /tmp/p <<E\nbob:Zq1Sup\nE\ncat /tmp/p | chpasswd",
+    'bash -c "echo root:Zq1Sup | chpasswd"',
+    "Run `echo root:Zq1Sup | chpasswd`; don't forget it's needed.",
+    "usermod -p 'Zq1Sup' root",
+    "useradd -m --password=Zq1Sup bob",
+    "openssl passwd -6 'Zq1Sup'",
+    "echo Zq1Sup | openssl passwd -6 -stdin",
+    "echo -e 'Zq1Sup\\nZq1Sup' | grub2-mkpasswd-pbkdf2",
+    "grub2-mkpasswd-pbkdf2 <<< $'Zq1Sup\\nZq1Sup'",
+    "mkpasswd -m sha-512 Zq1Sup",
+    "htpasswd -bB /etc/f bob Zq1Sup",
+    "echo Zq1Sup | htpasswd -i /etc/f bob",
+    "rootpw --plaintext Zq1Sup",
+    "net user Administrator Zq1Sup",
+    "smbpasswd -s -a bob <<< 'Zq1Sup'",
+    # programs that log in
+    "sudo -S id <<< 'Zq1Sup'",
+    "ssh h 'echo Zq1Sup | sudo -S reboot'",
+    "sshpass -pZq1Sup scp a h:/b",
+    "kinit admin <<< 'Zq1Sup'",
+    "echo Zq1Sup | kinit admin@EXAMPLE.COM",
+    "echo 'Zq1Sup' | cryptsetup luksFormat /dev/sdb1 -",
+    "aws configure set aws_secret_access_key Zq1alrXU",
+    "aws configure set profile.x.aws_session_token Zq1alrXU",
+    "docker login -u bob -p Zq1Sup registry",
+    "echo 'Zq1Sup' | docker login -u bob --password-stdin registry",
+    "podman login --password Zq1Sup registry",
+    "helm registry login -p Zq1Sup h",
+    "redis-cli -a Zq1Sup ping",
+    "ldapsearch -x -D cn=admin -w Zq1Sup -b dc=x",
+    "ldappasswd -x -s Zq1New -w Zq1Sup uid=bob",
+    "smbclient //h/s -U bob%Zq1Sup",
+    "mount -t cifs //h/s /mnt -o username=bob,password=Zq1Sup",
+    "openssl pkcs12 -passin pass:Zq1Sup -in x",
+    "openssl enc -aes-256-cbc -k Zq1Sup -in x",
+    "mysqladmin -u root password 'Zq1new'",
+    "mysql -u root -pZq1Sup db",
+    "mysql -e \"SET PASSWORD FOR root@localhost = PASSWORD('Zq1Sup');\"",
+    "psql -c \"ALTER ROLE app WITH PASSWORD 'Zq1Sup'\"",
+    "PGPASSWORD='Zq1Sup' psql -h db",
+    "mongosh -u root -p Zq1Sup",
+    "sqlcmd -S h -U sa -P Zq1Sup",
+    "curl -s -u 'admin:Zq1Sup' https://h",
+    "curl --user admin:Zq1Sup https://h",
+    "wget --user=bob --password=Zq1Sup https://h",
+    "wget --http-password Zq1Sup https://h",
+    "rabbitmqctl change_password guest Zq1Sup",
+    "nmcli con modify wifi wifi-sec.psk Zq1Sup",
+    "ipa-client-install -p admin -w Zq1Sup --unattended",
+    "keytool -genkey -storepass Zq1Sup -alias x",
+    "ipmitool -H h -U root -P Zq1Sup chassis status",
+    "vault kv put secret/db password=Zq1Sup",
+    "kubectl create secret generic s --from-literal=dbpw=Zq1Sup",
+    "ansible-vault encrypt_string 'Zq1Sup'",
+    "subscription-manager register --username u --password Zq1Sup",
+    'expect -c \'expect "assword:"; send "Zq1Sup\\r"\'',
+    # files
+    'createUser snmpadm SHA "Zq1AuthPass" AES "Zq2PrivPass"',
+    "echo 'createUser adm SHA Zq1AuthPass AES Zq2PrivPass' >> /var/lib/net-snmp/snmpd.conf",
+    "rocommunity Zq1comm 10.0.0.0/8",
+    "echo 'db:5432:app:bob:Zq1Sup' >> ~/.pgpass",
+    "machine h\nlogin bob\npassword Zq1Sup",
+    "cat > ~/.netrc <<E\nmachine h login bob password Zq1Sup\nE",
+    ': PSK "Zq1Sup"',
+    '{"auths": {"h": {"auth": "Zq1Yjpwdw=="}}}',
+    "username admin privilege 15 secret 0 Zq1Sup",
+    "git clone https://bot:Zq1Sup@git.example.org/r.git",
+    "sqlplus system/Zq1Sup@orcl",
+    "curl -H 'X-Auth-Key: Zq1abcdef12345' https://h",
+]
+
+READABLE = [
+    "PASS_MAX_DAYS 60",
+    "PASS_MIN_DAYS 1",
+    "PASS_MIN_LEN=15",
+    "PASS_WARN_AGE 7",
+    "password = minlen=14",
+    "minlen = 14",
+    "retry_password = 3",
+    "var_password_pam_minlen=15",
+    'var_password_hashing_algorithm_pam="sha512"',
+    "var_accounts_passwords_pam_faillock_deny=3",
+    "password requisite pam_pwquality.so retry=3 minlen=14 dcredit=-1",
+    "password    [success=1 default=ignore]  pam_unix.so obscure yescrypt",
+    "password: requisite",
+    "Password: must be at least 15 characters long",
+    "passwd -l root",
+    "passwd -d bob && passwd --status bob",
+    "passwd -x 60 -n 1 bob",
+    "echo 'PASS_MAX_DAYS 60' | tee -a /etc/login.defs",
+    "chage --maxdays 60 root",
+    "usermod -p '!' games",
+    "usermod -p '*' games",
+    "usermod -L -e 1 bob",
+    "useradd -D -f 35",
+    "sysctl -w kernel.dmesg_restrict=1",
+    "kernel.yama.ptrace_scope = 1",
+    "net.ipv4.conf.all.log_martians=1",
+    "PasswordAuthentication no",
+    "PermitEmptyPasswords no",
+    "PermitRootLogin prohibit-password",
+    "KbdInteractiveAuthentication=no",
+    "PubkeyAuthentication yes",
+    "auditctl -w /etc/passwd -p wa -k identity",
+    "-w /etc/security/opasswd -p wa -k usergroup_modification",
+    "echo '-a always,exit -F path=/usr/bin/passwd -F auid>=1000 -k passwd' >> /etc/audit/rules.d/x",
+    "path=/etc/security/opasswd",
+    "grep -q '^password' /etc/pam.d/system-auth || exit 1",
+    "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08  /usr/bin/sudo",
+    "sha256sum /etc/shadow | awk '{print $1}'",
+    "root:x:0:0:root:/root:/bin/bash",
+    "bin:*:18353:0:99999:7:::",
+    "%wheel ALL=(ALL) NOPASSWD: ALL",
+    "Defaults timestamp_timeout=0",
+    'echo "$USER:$PW" | chpasswd',
+    'echo "${u}:${p}" | chpasswd',
+    'echo "$PW" | passwd --stdin root',
+    'chpasswd < "$FILE"',
+    'passwd root <<< "$NEW"',
+    "DB_PASS=$(pass show db)",
+    'ROOT_PASS="${1:?}"',
+    "docker run -p 80:80 -e A=b nginx",
+    "mkdir -p /etc/x; cp -p a b",
+    "tar -p -xf x; ps -p 1",
+    "echo hello | sudo tee /etc/motd",
+    "echo 'SELECT 1' | su - postgres -c psql",
+    "mysql -p db",
+    'curl -u "$U:$P" https://h',
+    "openssl passwd -6 -stdin",
+    "openssl req -passout file:/etc/k -new",
+    "ldapsearch -x -W -D cn=admin",
+    "redis-cli -h h ping",
+    "smbclient -U bob //h/s",
+    'if [ "$password" = "" ]; then exit 1; fi',
+    "PWD=/root",
+    'cd "$OLDPWD"',
+    "PASS=0; FAIL=0",
+    'echo "PASS: the check passed"',
+    "bypass=true",
+    "compass=north",
+    "password=getpass()",
+    "authselect select sssd with-faillock without-nullok",
+    "update-crypto-policies --set FIPS",
+    "gpg --import key.asc",
+    "ssh-keygen -t ed25519 -N '' -f /etc/k",
+    "gpgkey=file:///etc/pki/k",
+    "keyctl show; semanage login -l",
+    "password_file: /etc/x.pw",
+    "tokens = 3",
+    "token_type = bearer",
+    "find / -nouser -o -nogroup",
+    "rootpw --lock",
+    "user --name=bob --lock",
+    'superusers="root"',
+]
+
+
+def test_the_tables_are_long_enough() -> None:
+    assert len(set(SECRETS)) == len(SECRETS) >= 60
+    assert len(set(READABLE)) == len(READABLE) >= 40
+
+
+@pytest.mark.parametrize("text", SECRETS)
+def test_a_secret_is_taken_out_wherever_it_stands(text: str) -> None:
+    for whole in (text, f"#!/bin/bash\nset -e\n{text}\necho done\n"):
+        done = redact(whole)
+        assert "Zq" not in done.text
+        assert "[REDACTED:" in done.text
+        assert redact(done.text) == type(done)(done.text, {})
+
+
+@pytest.mark.parametrize("text", READABLE)
+def test_what_the_judge_must_see_stays(text: str) -> None:
+    for whole in (text, f"#!/bin/bash\nset -e\n{text}\necho done\n"):
+        assert redact(whole).text == whole
+
+
+def test_all_lines_together_are_as_clean_as_each_alone() -> None:
+    text = "\n".join([*SECRETS, *READABLE])
+    done = redact(text)
+    assert "Zq" not in done.text
+    for line in READABLE:
+        assert line in done.text
+
+
+def test_finds_that_overlap_leave_nothing_between_them() -> None:
+    done = redact("password=postgres://app:Zq1Sup@db/x")
+    assert "Zq1" not in done.text
+    assert sum(done.kinds.values()) == 1
+
+
+def test_a_text_over_the_limit_is_not_read_and_cannot_leave() -> None:
+    text = "password=Zq1Sup\n" * 100
+    held = redact_within(text, len(text) - 1)
+    assert held.kinds == {}
+    assert "Zq" not in held.text
+    assert len(held.text) == len(text)
+    assert redact_within(text, len(text)) == redact(text)
+
+
+HOSTILE = [
+    "password=abc{n}xyzq\n",
+    "a",
+    "a.-_",
+    " -p ",
+    "mysql ",
+    "curl ",
+    "curl -u ",
+    "--a",
+    "'\"",
+    "' ",
+    '" ',
+    "\"a' ",
+    "-----BEGIN PRIVATE KEY-----\n",
+    "-----BEGIN PRIVATE KEY-----\n!",
+    "useradd ",
+    "echo ",
+    "echo a:",
+    "echo a | ",
+    "eyJaaaaaaaa-",
+    "eyJaaaaaaaa.",
+    "://:",
+    "a://b",
+    "a://b:",
+    "cat <<E\n",
+    "cat <<E{n}\n",
+    "{",
+    "{ ",
+    "( ",
+    "$(",
+    "\\",
+    "`",
+    "|",
+    "sk-",
+    "gh",
+    "x:1:y:z:",
+    "login a password ",
+    'send "a',
+    "assword ",
+    "{SSHA}",
+    "$6$",
+    "< ",
+    "<<<",
+    "password ",
+    "password: ",
+    "a=",
+    'a="',
+    "a='b' ",
+    "identified by ",
+    "username a ",
+    "$ANSIBLE_VAULT;1\n",
+    "aabbccddeeff0011\n",
+    "openssl passwd -1 ",
+    "rootpw ",
+    "[REDACTED:password:1]",
+    "bearer ",
+    "authorization: ",
+    "cookie: ",
+    "chpasswd < a{n}\n",
+    "echo a:b > a{n}\n",
+    "bash -c 'a ",
+    "\u00e9",
+    "1234567890",
+    "<password>",
+    'PSK "',
+    "\t",
+    "sudo ",
+    "ab://",
+]
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_hostile_text_costs_no_more_than_its_length(piece: str) -> None:
+    def text(size: int) -> str:
+        return "".join(piece.replace("{n}", str(n)) for n in range(size // len(piece)))
+
+    took = []
+    for size in (25_000, 100_000):
+        hostile = text(size)
+        started = time.process_time()
+        redact(hostile)
+        took.append(time.process_time() - started)
+    assert took[1] < 2.5
+    assert took[1] < 8 * took[0] + 0.15  # four times the text; a quadratic one would take sixteen
