@@ -147,19 +147,20 @@ def count_try(ids: Sequence[int]) -> set[int]:
 
 
 def store_call(call: Call, source: Source) -> JudgeCall:
-    """Keep what a call cost."""
-    reply, error = call.reply, call.error
+    """Keep what a call cost, also one whose reply could not be used."""
+    error = call.error
+    came = call.reply or (error.received if error is not None else None)
     facts: dict[str, Any] = {}
-    if reply is not None:
+    if came is not None:
         facts = {
-            "served_model": storable(reply.served_model or "")[:200],
-            "system_fingerprint": storable(reply.system_fingerprint or "")[:200],
-            "latency_s": reply.latency_s,
-            "prompt_tokens": reply.prompt_tokens,
-            "cached_tokens": reply.cached_tokens,
-            "completion_tokens": reply.completion_tokens,
-            "reasoning_tokens": reply.reasoning_tokens,
-            "raw_reply": reply.raw[:RAW_CHARS],
+            "served_model": storable(came.served_model or "")[:200],
+            "system_fingerprint": storable(came.system_fingerprint or "")[:200],
+            "latency_s": came.latency_s,
+            "prompt_tokens": came.prompt_tokens,
+            "cached_tokens": came.cached_tokens,
+            "completion_tokens": came.completion_tokens,
+            "reasoning_tokens": came.reasoning_tokens,
+            "raw_reply": came.raw[:RAW_CHARS],
         }
     elif error is not None:
         facts = {"raw_reply": storable(error.provider_text)[:RAW_CHARS]}
