@@ -17,6 +17,7 @@ with real kills; the body here is a recount of rows that a reaper may call as we
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from datetime import timedelta
 from functools import partial
@@ -50,7 +51,7 @@ from scoring.tasks import TASK_OF
 from scoring.work import LOST_DATABASE, score_batch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterator
 
     from memory.querysets import RunQuerySet
     from scoring.rescoring import Chosen
@@ -296,24 +297,37 @@ class _Sweep:
 
     def run(self) -> Reaped:
         before = Now() - timedelta(seconds=self.silent)
-        self._each(_ids(silent_recordings()), self._close)
-        ingested = Run.objects.filter(status="ingested", state_changed_at__lte=before)
-        self._each(_ids(ingested), self._dispatch)
-        self._each(self._due(), self._reopen)
-        self._each(_ids(Run.objects.filter(status="scoring")), self._carry_on)
-        stopped = Run.objects.filter(status="finalizing", state_changed_at__lte=before)
-        self._each(_ids(stopped), self._finish)
+        of = Run.objects.filter
+        self._each(lambda: _ids(silent_recordings()), self._close)
+        self._each(
+            lambda: _ids(of(status="ingested", state_changed_at__lte=before)), self._dispatch
+        )
+        self._each(self._due, self._reopen)
+        self._each(lambda: _ids(of(status="scoring")), self._carry_on)
+        self._each(
+            lambda: _ids(of(status="finalizing", state_changed_at__lte=before)), self._finish
+        )
         return self.done
 
-    def _each(self, run_ids: Iterable[int], step: Callable[[int], None]) -> None:
-        for run_id in run_ids:
-            try:
+    def _each(self, look: Callable[[], list[int]], step: Callable[[int], None]) -> None:
+        """Do *step* for each run that *look* finds."""
+        found: list[int] = []
+        with self._guard():
+            found = look()
+        for run_id in found:
+            with self._guard(run_id):
                 step(run_id)
-            except Exception as error:
-                if isinstance(error, LOST_DATABASE) and not connection.is_usable():
-                    raise
-                logger.exception("run.sweep_failed", extra={"run_id": run_id})
-                self.done.errors.append(run_id)
+
+    @contextlib.contextmanager
+    def _guard(self, *run_ids: int) -> Iterator[None]:
+        """An error in here concerns these runs alone; nothing of a sweep runs outside of one."""
+        try:
+            yield
+        except Exception as error:
+            if isinstance(error, LOST_DATABASE) and not connection.is_usable():
+                raise
+            logger.exception("run.sweep_failed", extra={"run_ids": list(run_ids)})
+            self.done.errors += run_ids
 
     def _close(self, run_id: int) -> None:
         if close_recording(run_id):
@@ -331,10 +345,11 @@ class _Sweep:
         due = list(rows.order_by("run_id").values_list("run_id", flat=True).distinct())
         if not due or not enabled(Signal.JUDGE):
             return []
-        if judge.is_away():
+        with self._guard(*due):
+            if not judge.is_away():
+                return due
             logger.info("judge.away", extra={"runs": len(due)})
-            return []
-        return due
+        return []
 
     def _reopen(self, run_id: int) -> None:
         if not self.chords.away and reopen(run_id, outbox=self.chords):

@@ -1,13 +1,15 @@
 """What judging cost and brought: calls, tokens, seconds, cache hits, escalations, retries, errors, money.
 
 Guarantees: counted from stored calls and judgements, so a recount gives the same; calls that failed
-count as well; a model without a price is named and never counted as free; a number that no server
-reported is None, not zero; every judge is named with whether a calibration covers it; how often the
+count as well, with what their replies cost, used or not; a model without a price is named and never
+counted as free; a number that no server reported is None, not zero, and a sum without the counts of
+some answers says of how many; every judge is named with whether a calibration covers it; how often the
 stronger judge said something else is not counted where a model too small for figures took part. A
 fixed number of queries, whatever the number of runs.
 
-Does not say whether the verdicts are right: that is ``calibrate_judge``. Shaped by a bill that nobody
-could trace to a run.
+Does not say whether the verdicts are right: that is ``calibrate_judge``. What a server did for a call
+that ended without an answer (a timeout, a lost connection) nobody here knows. Shaped by a bill that
+nobody could trace to a run, and by replies that were cut at their limit, paid for, and counted as free.
 """
 
 from __future__ import annotations
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
 MILLION: Final = 1_000_000
 STRONG: Final = Q(tier=HIGH_STAKES) & ~Q(label="")
 """Verdicts of the stronger judge."""
+ANSWERED: Final = Q(latency_s__isnull=False) | Q(error_class__startswith="Reply")
+"""Calls that were answered with 200; the second half is those stored before their counts were kept."""
+UNCOUNTED: Final = ANSWERED & (Q(prompt_tokens__isnull=True) | Q(completion_tokens__isnull=True))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,6 +62,7 @@ class ModelCost:
     tokens_cached: int | None
     tokens_out: int | None
     cost: float | None
+    uncounted: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,12 +105,16 @@ class Totals:
         return {"total": self.sums(), **asdict(self)}
 
     def sums(self) -> dict[str, Any]:
-        """Over all models; a sum of which a part is unknown is None."""
+        """Over all models; a sum of which a model's part is unknown is None.
+
+        ``partial``: tokens and cost lack the answers that came without counts (``uncounted``).
+        """
         names = (
             "calls", "tips", "asked_again", "retries", "failed", "seconds", "server_seconds",
-            "tokens_in", "tokens_cached", "tokens_out", "cost",
+            "tokens_in", "tokens_cached", "tokens_out", "cost", "uncounted",
         )  # fmt: skip
-        return {name: _sum([getattr(model, name) for model in self.models]) for name in names}
+        summed = {name: _sum([getattr(model, name) for model in self.models]) for name in names}
+        return summed | {"partial": summed["uncounted"] > 0}
 
     @property
     def unpriced(self) -> list[str]:
@@ -151,6 +161,7 @@ def _models(calls: QuerySet[JudgeCall]) -> tuple[ModelCost, ...]:
             tokens_in=Sum("prompt_tokens"),
             tokens_cached=Sum("cached_tokens"),
             tokens_out=Sum("completion_tokens"),
+            uncounted=Count("pk", filter=UNCOUNTED),
         )
         .order_by("requested_model", "tier")
     )
@@ -169,6 +180,7 @@ def _models(calls: QuerySet[JudgeCall]) -> tuple[ModelCost, ...]:
             tokens_cached=group["tokens_cached"],
             tokens_out=group["tokens_out"],
             cost=_cost(group),
+            uncounted=group["uncounted"],
         )
         for group in groups
     )

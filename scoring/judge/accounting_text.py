@@ -1,7 +1,8 @@
 """What judging cost, in lines for people: for ``show_run`` and ``judge_report``.
 
-Guarantees: what is unknown is called unknown, never zero; names of models are made visible, because
-they come from servers and settings; a judge without a calibration is marked.
+Guarantees: what is unknown is called unknown, never zero, and a sum that lacks a part is called
+partial; names of models are made visible, because they come from servers and settings; a judge without
+a calibration is marked.
 
 Shaped by reports that showed a price of 0.00 for a model without a price.
 """
@@ -58,7 +59,8 @@ def _account(found: Totals) -> Iterator[str]:
     for model in found.models:
         yield _model(model)
     if len(found.models) > 1:
-        yield f"cost of all: {_money(found.sums()['cost'])}"
+        sums = found.sums()
+        yield f"cost of all: {_money(sums['cost'])}{_partial(sums['uncounted'])}"
     if found.escalated:
         yield (
             f"escalated: {found.escalated}, of which "
@@ -85,8 +87,12 @@ def _model(cost: ModelCost) -> str:
         f"in {cost.server_seconds:.1f} s of the server, {cost.retries} retries, "
         f"{cost.asked_again} asked again, {cost.failed} failed; tokens in {_number(cost.tokens_in)} "
         f"(cached {_number(cost.tokens_cached)}), out {_number(cost.tokens_out)}; "
-        f"cost {_money(cost.cost)}"
+        f"cost {_money(cost.cost)}{_partial(cost.uncounted)}"
     )
+
+
+def _partial(uncounted: int) -> str:
+    return f"; partial: {uncounted} answered without counts of tokens" if uncounted else ""
 
 
 def _number(value: int | None) -> str:

@@ -1,18 +1,22 @@
 """Who judges here: the judges of the settings, one bench per tier, built once per process.
 
-Guarantees: every call of a process goes through the limit that all workers share
-(``scoring.judge.pace``), and tells it how the server bears it; the threads of a process share client,
-connections and prompts. `bench` is None for a tier that is not configured: nothing is asked then.
+Guarantees: every request of a process goes through the limit that all workers share
+(``scoring.judge.pace``), and tells it at once how the server bears it; none keeps its place there while
+it waits for its next try. The threads of a process share client, connections and prompts. `bench` is
+None for a tier that is not configured: nothing is asked then.
 
 A bench does not decide what is asked or stored. Shaped by clients that were built per call, with a
-connection and a prompt file each.
+connection and a prompt file each, and by an overload that the others heard of when the call that had
+met it gave up.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import threading
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, cast
 
 from django.conf import settings
@@ -21,12 +25,19 @@ from pydantic import SecretStr
 from scoring.judge.cache import Served, last_served
 from scoring.judge.client import JudgeClient
 from scoring.judge.config import JudgeConfig
-from scoring.judge.errors import JudgeError, JudgeOverloaded, JudgeTimeout, JudgeUnavailable
+from scoring.judge.errors import (
+    JudgeError,
+    JudgeOverloaded,
+    JudgeReplyUnusable,
+    JudgeRequestRefused,
+    JudgeTimeout,
+    JudgeUnavailable,
+)
 from scoring.judge.pace import Pace
 from scoring.judge.prompt import PromptLibrary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from scoring.judge.config import CallBudget, Dialect
     from scoring.judge.prompt import Message
@@ -37,6 +48,9 @@ HIGH_STAKES: Final = "high_stakes"
 TIERS: Final = (DEFAULT, HIGH_STAKES)
 FAILURES_TO_PAUSE: Final = 5
 """Calls in a row that found the server away, after which nobody asks for a while."""
+REFUSALS_TO_PAUSE: Final = 5
+"""Scripts (or memos) refused, none read in between, after which it is not they that are at fault."""
+TIP_FENCE: Final = "[[TIP "
 
 
 def configured(tier: str = DEFAULT) -> bool:
@@ -75,6 +89,7 @@ class Bench:
     pace: Pace
     _served: Served | None = None
     _failures: int = 0
+    _refused: set[bytes] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def ask(
@@ -85,19 +100,34 @@ class Bench:
         budget: CallBudget,
         waiting: Callable[[], None] = lambda: None,
     ) -> JudgeReply:
-        """Send one call when it is its turn; raises a `JudgeError`. ``waiting`` is called meanwhile."""
+        """Send one call, each try when it is its turn; raises a `JudgeError`.
+
+        ``waiting`` is called while it waits for one.
+        """
+        try:
+            reply = self.client.ask(
+                messages, schema=schema, budget=budget, turn=partial(self._turn, waiting)
+            )
+        except JudgeRequestRefused:
+            with self._lock:
+                self._refused.add(_subject(messages))
+            raise
+        except JudgeReplyUnusable:  # which is no refusal
+            self._refused.clear()
+            raise
+        self._refused.clear()
+        self._served = Served(reply.served_model or "", reply.system_fingerprint or "")
+        return reply
+
+    @contextlib.contextmanager
+    def _turn(self, waiting: Callable[[], None]) -> Iterator[None]:
         with self.pace.slot(waiting) as slot:
             try:
-                reply = self.client.ask(messages, schema=schema, budget=budget)
+                yield
             except (JudgeOverloaded, JudgeTimeout):
                 slot.bad()
                 raise
-            if reply.tries > 1:
-                slot.bad()
-            else:
-                slot.good()
-        self._served = Served(reply.served_model or "", reply.system_fingerprint or "")
-        return reply
+            slot.good()
 
     @property
     def served(self) -> Served:
@@ -107,13 +137,23 @@ class Bench:
         return self._served
 
     def is_away(self, error: JudgeError | None) -> bool:
-        """Count the end of a call; whether the server must be taken for away now."""
+        """Count the end of a call; whether the judge must not be asked for a while.
+
+        It is away, or an operator must act, or it refuses whatever it is asked.
+        """
         with self._lock:
-            if not isinstance(error, JudgeUnavailable):
-                self._failures = 0
-                return False
-            self._failures += 1
-            return error.pauses or self._failures >= FAILURES_TO_PAUSE
+            if isinstance(error, JudgeUnavailable):
+                self._failures += 1
+                return error.pauses or self._failures >= FAILURES_TO_PAUSE
+            self._failures = 0
+            refused = isinstance(error, JudgeRequestRefused)
+            return refused and len(self._refused) >= REFUSALS_TO_PAUSE
+
+
+def _subject(messages: Sequence[Message]) -> bytes:
+    """What a question is about: all of it before the tips, which are asked one by one when refused."""
+    opening, _, _ = messages[-1]["content"].partition(TIP_FENCE)
+    return hashlib.sha256(opening.encode("utf-8", "surrogatepass")).digest()
 
 
 def bench(tier: str = DEFAULT) -> Bench | None:

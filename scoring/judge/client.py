@@ -1,10 +1,11 @@
-"""HTTP to the judge: any server that speaks OpenAI's ``/v1/chat/completions`` (vLLM first).
+"""Questions to the judge: any server that speaks OpenAI's ``/v1/chat/completions`` (vLLM first).
 
 One call of `JudgeClient.ask` returns the text of one finished choice, or raises a `JudgeError`
 (the tree is drawn in ``scoring.judge.errors``, the statuses in ``scoring.judge.statuses``). This is
 the only retry layer: bounded by the call's budget (tries, seconds, tokens), full jitter on top of
 what ``Retry-After`` asks for. Whether the text is a verdict is the business of
-``scoring.judge.verdict``; how many calls run at once, whether anything is asked after an error that
+``scoring.judge.verdict``; how one request is sent, and ended in time, that of
+``scoring.judge.transport``; how many run at once, whether anything is asked after an error that
 pauses, and when a question is put again, that of the caller. Keys, requests and replies are never
 logged.
 
@@ -17,43 +18,34 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import os
 import random
-import threading
 import time
-import weakref
 from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
-import requests
-import requests.auth
-import urllib3.exceptions
 from tenacity import RetryCallState, Retrying, retry_if_exception
 
 from scoring.judge.config import CallBudget, JudgeConfig
 from scoring.judge.decoding import storable
-from scoring.judge.errors import (
-    JudgeError,
-    JudgeMisconfigured,
-    JudgeTimeout,
-    JudgeUnreachable,
-    ReplyTooLarge,
-)
-from scoring.judge.reply import JudgeReply, json_object, read_reply, text_of
+from scoring.judge.errors import JudgeError, JudgeTimeout
+from scoring.judge.reply import JudgeReply, json_object, read_body, text_of
 from scoring.judge.statuses import row_of
+from scoring.judge.transport import JudgeSession, Transport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from types import TracebackType
 
-    from pydantic import SecretStr
+    import requests
+
+    from scoring.judge.transport import Answer
 
 __all__ = ["CallBudget", "JudgeClient", "JudgeConfig", "JudgeProbe"]
 
-MAX_BODY_BYTES: Final = 1_048_576
-"""Bytes of a reply that are read at most; a verdict needs about a thousand."""
 MAX_ERROR_BYTES: Final = 65_536
 MAX_PROVIDER_CHARS: Final = 500
 MAX_RETRY_AFTER_S: Final = 86_400.0
@@ -75,24 +67,13 @@ class JudgeProbe:
     problem: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    status: int
-    retry_after: str | None
-    body: bytes
-    seconds: float
+@dataclass(slots=True)
+class _Call:
+    """One call under way: what it may cost, when it must be over, requests sent so far."""
 
-
-class _Bearer(requests.auth.AuthBase):
-    """Sets our key or none: without an explicit auth, requests would send a ~/.netrc password."""
-
-    def __init__(self, key: SecretStr | None) -> None:
-        self._key = key
-
-    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        if self._key is not None:
-            request.headers["Authorization"] = f"Bearer {self._key.get_secret_value()}"
-        return request
+    budget: CallBudget
+    ends_at: float
+    sent: int = 0
 
 
 class JudgeClient:
@@ -107,18 +88,16 @@ class JudgeClient:
         self,
         config: JudgeConfig,
         *,
-        new_session: Callable[[], requests.Session] = requests.Session,
+        new_session: Callable[[], requests.Session] = JudgeSession,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
         jitter: Callable[[float, float], float] = random.uniform,
     ) -> None:
         self.config = config
-        self._new_session = new_session
         self._sleep, self._clock, self._wall_clock = sleep, clock, wall_clock
         self._jitter = jitter
-        self._local = threading.local()
-        self._sessions: weakref.WeakSet[requests.Session] = weakref.WeakSet()
+        self._transport = Transport(config, new_session=new_session, clock=clock)
 
     def __enter__(self) -> Self:
         return self
@@ -133,9 +112,7 @@ class JudgeClient:
 
     def close(self) -> None:
         """Close the sessions of all threads; a later call opens a new one."""
-        for session in list(self._sessions):
-            session.close()
-        self._local = threading.local()
+        self._transport.close()
 
     def ask(
         self,
@@ -144,53 +121,70 @@ class JudgeClient:
         schema: Mapping[str, object],
         schema_name: str = "verdicts",
         budget: CallBudget | None = None,
+        turn: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext,
     ) -> JudgeReply:
         """Send one question and return the text of its answer; raises a `JudgeError`.
 
-        ``budget`` is that of the configuration unless given. The error carries ``tries`` and, where
-        the server gave one, ``retry_after_s``.
+        ``budget`` is that of the configuration unless given. Each try, and no pause between two,
+        runs inside a ``turn()`` of its own, which sees the error that it ends with; waiting for a
+        turn is not on the budget. The error carries ``tries`` and, where there are some,
+        ``retry_after_s`` and what a 200 that cannot be used had cost (``received``).
         """
         budget = budget or self.config.budget
         payload = self._payload(messages, schema, schema_name, budget.max_tokens)
-        deadline_at = self._clock() + budget.deadline_s
-
-        def give_up(state: RetryCallState) -> bool:
-            too_late = self._clock() + state.upcoming_sleep >= deadline_at
-            return state.attempt_number >= budget.tries or too_late
-
-        sent = 0
+        call = _Call(budget, self._clock() + budget.deadline_s)
         try:
             for attempt in Retrying(
                 sleep=self._sleep,
                 wait=self._pause,
-                stop=give_up,
+                stop=partial(self._gives_up, call),
                 retry=retry_if_exception(_is_retryable),
                 before_sleep=_log_retry,
                 reraise=True,
             ):
                 with attempt:
-                    sent += 1
-                    answer = self._exchange("POST", "/chat/completions", payload, deadline_at)
-                    return read_reply(
-                        self._object(answer, sent=payload),
-                        raw=self._shown(answer.body),
-                        requested_model=self.config.model,
-                        latency_s=answer.seconds,
-                        tries=sent,
-                    )
+                    return self._try(call, payload, turn)
         except JudgeError as exc:
-            exc.tries = sent
+            exc.tries = call.sent
             raise
         raise AssertionError("tenacity ended a loop without result or error")
 
+    def _try(
+        self, call: _Call, payload: bytes, turn: Callable[[], AbstractContextManager[object]]
+    ) -> JudgeReply:
+        wanted_at = self._clock()
+        left = call.ends_at - wanted_at
+        if left <= 0:
+            raise JudgeTimeout("the deadline of the call passed before it could be sent")
+        with turn():
+            call.ends_at += self._clock() - wanted_at
+            call.sent += 1
+            answer = self._transport.exchange("POST", "/chat/completions", payload, within_s=left)
+            if answer.status != 200:
+                raise self._refusal(answer, sent=payload)
+            return read_body(
+                answer.body,
+                whole=answer.whole,
+                raw=self._shown(answer.body),
+                requested_model=self.config.model,
+                latency_s=answer.seconds,
+                tries=call.sent,
+            )
+
+    def _gives_up(self, call: _Call, state: RetryCallState) -> bool:
+        too_late = self._clock() + state.upcoming_sleep >= call.ends_at
+        return state.attempt_number >= call.budget.tries or too_late
+
     def probe(self, *, timeout_s: float = 3.0) -> JudgeProbe:
-        """Ask once which models are served, within about ``timeout_s``; no `JudgeError` leaves."""
+        """Ask once which models are served, within ``timeout_s``; no `JudgeError` leaves."""
         status: int | None = None
         models: tuple[str, ...] = ()
         try:
-            answer = self._exchange("GET", "/models", None, self._clock() + timeout_s)
+            answer = self._transport.exchange("GET", "/models", None, within_s=timeout_s)
             status = answer.status
-            models = _model_names(self._object(answer))
+            if status != 200:
+                raise self._refusal(answer)
+            models = _model_names(json_object(answer.body))
         except JudgeError as exc:
             problem = str(exc)
         else:
@@ -222,68 +216,16 @@ class JudgeClient:
         }
         return json.dumps(request).encode("ascii")
 
-    def _session(self) -> requests.Session:
-        pid = os.getpid()
-        if getattr(self._local, "pid", None) != pid:
-            session = self._new_session()
-            session.auth = _Bearer(self.config.api_key)
-            session.headers["User-Agent"] = "contextgraph-judge"
-            session.headers["Accept-Encoding"] = "identity"  # replies are small
-            self._sessions.add(session)
-            self._local.session, self._local.pid = session, pid
-        found: requests.Session = self._local.session
-        return found
-
-    def _exchange(
-        self, method: str, path: str, payload: bytes | None, deadline_at: float
-    ) -> _Answer:
-        """Send one request and read its body, or raise what the connection did."""
-        started = self._clock()
-        left = deadline_at - started
-        if left <= 0:
-            raise JudgeTimeout("the deadline of the call passed before it could be sent")
-        config = self.config
-        limits = (min(config.connect_timeout_s, left), min(config.read_timeout_s, left))
-        try:
-            with self._session().request(
-                method,
-                config.api_root + path,
-                data=payload,
-                headers={"Content-Type": "application/json"} if payload is not None else None,
-                timeout=limits,
-                allow_redirects=False,
-                stream=True,
-            ) as response:
-                body = self._body(response, deadline_at)
-                pause = response.headers.get("Retry-After")
-                return _Answer(response.status_code, pause, body, self._clock() - started)
-        except (requests.RequestException, urllib3.exceptions.HTTPError) as exc:
-            raise _transport_error(exc) from exc
-
-    def _body(self, response: requests.Response, deadline_at: float) -> bytes:
-        """Read piece by piece: one ``read`` would wait for a slow server beyond the deadline."""
-        body = bytearray()
-        while piece := response.raw.read1(65_536, decode_content=True):
-            body += piece
-            if len(body) > MAX_BODY_BYTES:
-                if response.status_code != 200:
-                    break  # the status says it all
-                raise ReplyTooLarge(f"the reply is larger than {MAX_BODY_BYTES} bytes", status=200)
-            if self._clock() >= deadline_at:
-                raise JudgeTimeout("the reply was not whole when the deadline of the call passed")
-        return bytes(body)
-
-    def _object(self, answer: _Answer, *, sent: bytes | None = None) -> dict[str, object]:
-        """Return the JSON object of a 200, or raise what the status or the body means."""
-        if answer.status == 200:
-            return json_object(answer.body)
+    def _refusal(self, answer: Answer, *, sent: bytes = b"") -> JudgeError:
+        """What an answer that is not 200 means."""
         said = self._shown(answer.body[:MAX_ERROR_BYTES])
-        row = row_of(answer.status, body=said, sent=(sent or b"").decode("ascii"))
-        raise row.error(
+        pause = self._retry_after(answer.retry_after)
+        row = row_of(answer.status, body=said, sent=sent.decode("ascii"), retry_after_s=pause)
+        return row.error(
             f"the judge server answered {answer.status}",
             mend=row.mend,
             status=answer.status,
-            retry_after_s=self._retry_after(answer.retry_after),
+            retry_after_s=pause,
             provider_text=said[:MAX_PROVIDER_CHARS],
         )
 
@@ -318,19 +260,6 @@ def _model_names(body: Mapping[str, object]) -> tuple[str, ...]:
         return ()
     names = (text_of(card.get("id")) for card in cards if isinstance(card, dict))
     return tuple(name for name in names if name)
-
-
-def _transport_error(exc: Exception) -> JudgeError:
-    """Name what the connection did. The texts of requests hold addresses, so none is quoted."""
-    if isinstance(exc, requests.exceptions.SSLError | urllib3.exceptions.SSLError):
-        return JudgeMisconfigured("the certificate of the judge server is not accepted")
-    timeouts = (requests.Timeout, urllib3.exceptions.TimeoutError)
-    if isinstance(exc, timeouts):
-        return JudgeTimeout("the judge server did not answer in time")
-    return JudgeUnreachable(
-        f"the connection to the judge server failed ({type(exc).__name__})",
-        mend="check JUDGE_BASE_URL and that the server runs",
-    )
 
 
 def _log_retry(state: RetryCallState) -> None:

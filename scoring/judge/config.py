@@ -38,10 +38,10 @@ class JudgeConfig:
 
     ``base_url`` is taken with or without ``/v1``. Times are seconds: ``connect_timeout_s`` and
     ``read_timeout_s`` (silence between two pieces of a reply) per request, ``deadline_s`` over
-    one call with all its tries and pauses. A body that trickles in is cut at the deadline, or at
-    most one silence of ``read_timeout_s`` after it; headers that trickle in are not cut.
-    ``max_tokens`` is the cap on a reply unless a call has a budget of its own. ``dialect`` "openai"
-    leaves out what only vLLM and its kin know (repetition penalty, switching thinking off).
+    one call with all its tries and pauses, at which whatever still runs is cut; only looking up the
+    server's name and connecting (to each of its addresses) may take longer. ``max_tokens`` is the
+    cap on a reply unless a call has a budget of its own. ``dialect`` "openai" leaves out what only
+    vLLM and its kin know (repetition penalty, switching thinking off).
     """
 
     base_url: str

@@ -30,7 +30,10 @@ were recorded as malformed verdicts, and by cut replies taken for bad models (AD
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from scoring.judge.reply import JudgeReply
 
 
 class JudgeError(Exception):
@@ -39,7 +42,8 @@ class JudgeError(Exception):
     ``cause`` says what happened, ``mend`` what an operator can do. ``status`` is the HTTP status
     if there was one, ``retry_after_s`` the pause in seconds that the server asked for, ``tries``
     the number of requests that were sent. ``provider_text`` is what the server said (capped, key
-    removed); it may quote the judged text and is therefore not part of ``str(error)``.
+    removed); it may quote the judged text and is therefore not part of ``str(error)``. ``received``
+    is what a 200 that cannot be used was and cost, None where none came.
     """
 
     reason: ClassVar[str] = "judge_error"
@@ -61,6 +65,7 @@ class JudgeError(Exception):
         self.retry_after_s = retry_after_s
         self.provider_text = provider_text
         self.tries = 0
+        self.received: JudgeReply | None = None
 
 
 class JudgeUnavailable(JudgeError):

@@ -1,9 +1,10 @@
-"""How many judge calls may run at once, over all workers: a limit that adapts, kept in Valkey.
+"""How many judge requests may run at once, over all workers: a limit that adapts, kept in Valkey.
 
-Guarantees: at most ``ceiling`` calls of all processes that share a server run at once; a worker that
-dies gives its place back when its lease ends. The limit is halved when a call meets a server that is
-overloaded or silent (once per episode: calls that began before the last cut do not cut again) and
-grows by about one per round of good answers. One round trip to take a place, one to give it back.
+Guarantees: at most ``ceiling`` requests of all processes that share a server run at once; a worker that
+dies gives its place back when its lease ends. The limit is halved as soon as a request meets a server
+that is overloaded or silent (once per episode: those that began before the last cut do not cut again)
+and grows by about one per round of good answers. A call that waits for its next try holds no place. One
+round trip to take a place, one to give it back.
 When Valkey is away the process goes on under a limit of its own, and says so once.
 
 Fair to nobody in particular. Shaped by eight workers that each kept to eight calls.
@@ -82,12 +83,12 @@ return tostring(limit)
 
 @dataclass(slots=True)
 class Slot:
-    """One place among the calls that run. Say how the call went; silence changes no limit."""
+    """One place among the requests that run. Say how it went; silence changes no limit."""
 
     verdict: str = ""
 
     def good(self) -> None:
-        """The server answered at the first try."""
+        """The server answered."""
         self.verdict = "good"
 
     def bad(self) -> None:
@@ -112,8 +113,8 @@ class Pace:
     Args:
         backend_url: the Celery result backend.
         server: the judge's address; workers with the same one share the limit.
-        ceiling: calls at once at most, at least 1.
-        lease_s: longer than a call can take, in seconds.
+        ceiling: requests at once at most, at least 1.
+        lease_s: longer than a request can take, in seconds.
     """
 
     def __init__(self, *, backend_url: str, server: str, ceiling: int, lease_s: float) -> None:
@@ -143,7 +144,7 @@ class Pace:
 
     @contextlib.contextmanager
     def slot(self, waiting: Callable[[], None] = lambda: None) -> Iterator[Slot]:
-        """Hold a place while a call runs; waits for one, calling ``waiting`` between two looks."""
+        """Hold a place while a request runs; waits for one, calling ``waiting`` between two looks."""
         slot, name = Slot(), uuid.uuid4().hex
         taken = self._taken(name, waiting)
         try:

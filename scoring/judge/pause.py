@@ -1,9 +1,10 @@
 """When a judge is not asked: one row per judge that is away or refuses us, shared by all workers.
 
-Guarantees: an error that an operator must mend (a wrong key, no such model, an unpaid bill) or a
-server that is away stops all judge calls of that tier for a time, with one row and one line in the
-log, however many threads meet it. When the time is over exactly one worker tries: its failure
-prolongs the pause, an answer ends it. `resume` ends it by hand, and makes due what had waited.
+Guarantees: an error that an operator must mend (a wrong key, no such model, an unpaid bill, a server
+that refuses every question) or a server that is away stops all judge calls of that tier for a time,
+with one row and one line in the log, however many threads meet it. When the time is over exactly one
+worker tries: its failure prolongs the pause, an answer ends it. `resume` ends it by hand, and makes
+due what had waited.
 
 Says nothing about overload: that is the business of ``scoring.judge.pace``. Calls that run when the
 pause begins are not cut off. Shaped by 3,341 questions that were burnt on an unpaid bill, one by one.
@@ -23,6 +24,7 @@ from django.db.models.functions import Now
 from memory.models import Retrieval
 from memory.reasons import Reason
 from scoring.judge.decoding import storable
+from scoring.judge.errors import JudgeMisconfigured, JudgeRequestRefused
 from scoring.models import JudgePause
 
 if TYPE_CHECKING:
@@ -61,6 +63,11 @@ def door(tier: str) -> Door:
 
 def begin(tier: str, error: JudgeError) -> bool:
     """Stop asking this judge, or go on not asking. True: this call began the pause."""
+    if isinstance(error, JudgeRequestRefused):  # of so many questions that they are not the cause
+        error = JudgeMisconfigured(
+            f"the judge refuses every question ({type(error).__name__}: {error})",
+            mend="check JUDGE_DIALECT, JUDGE_MODEL and what the server says about the last calls",
+        )
     seconds = settings.JUDGE_PAUSE_S if error.pauses else OUTAGE_S
     seconds = max(seconds, min(error.retry_after_s or 0.0, LONGEST_S))
     cause = storable(str(error))[:500]

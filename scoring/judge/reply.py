@@ -1,26 +1,30 @@
 """Reads the body of a chat completion that came with status 200.
 
 Accepted is one choice, ended by itself (``finish_reason`` "stop"), whose content is text; every
-other 200 raises a `JudgeReplyUnusable`. Fields that servers add are ignored, fields that they
-leave out are None. What is kept can be stored as text.
+other 200 raises a `JudgeReplyUnusable`, which carries what it cost and what it was (``received``):
+it was paid for like any other. Fields that servers add are ignored, fields that they leave out are
+None. What is kept can be stored as text.
 
 It does not read the verdict in the content, and it never looks for one in the ``reasoning`` that
 some servers put beside it. Shaped by clients that took the first choice of whatever came: cut
-JSON, empty lists, thinking that ate the whole budget (ADR-0006).
+JSON, empty lists, thinking that ate the whole budget (ADR-0006); and by replies that were billed at
+their token limit and entered in no account, because they could not be used.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from scoring.judge.decoding import storable
 from scoring.judge.errors import (
+    JudgeReplyUnusable,
     ReplyEmpty,
     ReplyNotJson,
     ReplyReasoningOnly,
     ReplyThinkingOnly,
+    ReplyTooLarge,
     ReplyTruncated,
     ReplyWrongShape,
 )
@@ -34,7 +38,8 @@ MAX_NAME_CHARS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class JudgeReply:
-    """A finished reply. ``content`` is unread text; ``raw`` is the body, storable and capped.
+    """What came with status 200. ``content`` is the unread text of a finished reply, and empty where
+    the reply cannot be used; ``raw`` is the body, storable and capped.
 
     Token counts are None when the server does not count; ``cached_tokens`` are among the prompt's,
     ``reasoning_tokens`` among the completion's. ``latency_s`` is the time of the try that answered;
@@ -67,13 +72,44 @@ def json_object(body: bytes) -> dict[str, object]:
     return found
 
 
+def read_body(
+    body: bytes, *, whole: bool, raw: str, requested_model: str, latency_s: float, tries: int
+) -> JudgeReply:
+    """As `read_reply`, from the bytes of the body; ``whole`` says whether all of them were read."""
+    try:
+        if not whole:
+            raise ReplyTooLarge("the reply is larger than what is read of one", status=200)
+        found = json_object(body)
+    except JudgeReplyUnusable as error:
+        error.received = _received(
+            {}, raw=raw, requested_model=requested_model, latency_s=latency_s, tries=tries
+        )
+        raise
+    return read_reply(
+        found, raw=raw, requested_model=requested_model, latency_s=latency_s, tries=tries
+    )
+
+
 def read_reply(
     body: Mapping[str, object], *, raw: str, requested_model: str, latency_s: float, tries: int
 ) -> JudgeReply:
     """Return the one finished choice of a 200, or raise the `JudgeReplyUnusable` it amounts to."""
+    received = _received(
+        body, raw=raw, requested_model=requested_model, latency_s=latency_s, tries=tries
+    )
+    try:
+        return replace(received, content=_content(body))
+    except JudgeReplyUnusable as error:
+        error.received = received
+        raise
+
+
+def _received(
+    body: Mapping[str, object], *, raw: str, requested_model: str, latency_s: float, tries: int
+) -> JudgeReply:
     counts = _part(body, "usage")
     return JudgeReply(
-        content=_content(body),
+        content="",
         requested_model=requested_model,
         served_model=text_of(body.get("model")),
         system_fingerprint=text_of(body.get("system_fingerprint")),

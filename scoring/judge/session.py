@@ -27,7 +27,7 @@ from scoring import batches
 from scoring.judge import cache, pause, verdict_store
 from scoring.judge.asking import Answer, Failure, Question, Step, ask_about, groups_of
 from scoring.judge.cache import Served
-from scoring.judge.errors import JudgeUnavailable
+from scoring.judge.errors import JudgeRequestRefused, JudgeUnavailable
 from scoring.judge.flights import POLL_S, Flights, patience
 from scoring.judge.pause import Door
 from scoring.judge.retries import LONGEST_BACKOFF, retry_delay
@@ -270,6 +270,7 @@ class Session:
         for asked, error in each_row(failed):
             excused = _is_excused(error, self.lease.batch)
             delay = _time_to_next_try(asked.row, error, batch=self.lease.batch, excused=excused)
+            delay = None if _is_final(error, call) else delay
             rows.append((asked, error, delay, excused))
         verdict_store.fail(rows, self.source, call=call)
 
@@ -295,6 +296,13 @@ def _is_excused(error: JudgeError, batch: ScoreBatch) -> bool:
     if not isinstance(error, JudgeUnavailable):
         return False
     return error.pauses or batch.round <= LONGEST_BACKOFF
+
+
+def _is_final(error: JudgeError, call: JudgeCall | None) -> bool:
+    """Whether the server refuses this very question, for ever; one about several tips may be split."""
+    if not isinstance(error, JudgeRequestRefused) or call is None:
+        return False
+    return call.tips == 1 and call.error_class == type(error).__name__
 
 
 def _time_to_next_try(

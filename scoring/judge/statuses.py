@@ -5,8 +5,10 @@ that is not asked again for ever (other 4xx: refused; other 5xx: retried within 
 Bodies are read by their ``type``, ``code`` and ``param``; their wording, which changes with every
 release, decides one thing only: whether a refusal is about money. A phrase that stands in our own
 request is no evidence of that, because servers quote what they refuse, and a script must not be able
-to close the bench. Shaped by 3,341 judgements that were burnt on an unpaid bill, one by one, and by a
-help URL with "organization" in it that made the bill look like a rate limit.
+to close the bench. A message that speaks of money and of a rate is about money: it is tried again
+after a pause either way. Shaped by 3,341 judgements that were burnt on an unpaid bill, one by one, by
+a help URL with "organization" in it that made the bill look like a rate limit, and by
+``requests_per_minute_per_project``, a rate that looked like a bill.
 """
 
 from __future__ import annotations
@@ -78,28 +80,34 @@ FIELD_REFUSED: Final = frozenset({"unsupported_parameter", "unknown_parameter"})
 QUOTA: Final = StatusRow(JudgeQuotaExhausted, "the account at the judge server has run out")
 QUOTA_STATUSES: Final = frozenset({400, 403, 429})
 QUOTA_PHRASES: Final = (
-    "insufficient_quota", "insufficient quota", "billing", "credit balance", "insufficient credit",
+    "insufficient quota", "billing", "credit balance", "insufficient credit",
     "insufficient balance", "insufficient funds", "out of credits", "payment required",
     "current quota", "monthly quota", "spending limit", "usage limit reached", "hard limit",
 )  # fmt: skip
 QUOTA_WORD: Final = "quota"
 RATE_WORDS: Final = (
-    "per minute", "per second", "per min", "/min", "rate limit", "rate_limit", "requests per",
-    "tokens per", "too many requests", "rpm", "tpm",
+    "per minute", "per second", "per min", "/min", "per hour", "per day", "rate limit",
+    "requests per", "tokens per", "too many requests", "rpm", "tpm",
 )  # fmt: skip
-"""Beside these, the bare word "quota" means a rate that passes, not a bill."""
+"""Beside these, the bare word "quota" means a rate that passes, not a bill. Names join words by ``_``
+or ``-``, which are read as blanks."""
 
 MAX_MESSAGE_CHARS: Final = 600
 _URL = re.compile(r"https?://\S+")
+_BLANKS = str.maketrans("_-", "  ")
 
 
-def row_of(status: int, *, body: str = "", sent: str = "") -> StatusRow:
+def row_of(
+    status: int, *, body: str = "", sent: str = "", retry_after_s: float | None = None
+) -> StatusRow:
     """Return the line of the table for an answer that is not 200.
 
-    ``body`` is what the server said, ``sent`` the text of our own request.
+    ``body`` is what the server said, ``sent`` the text of our own request, ``retry_after_s`` the
+    pause in seconds that the server asked for.
     """
     said = _said(body)
-    if status in QUOTA_STATUSES and _is_about_money(said, sent):
+    passes = status == 429 and retry_after_s is not None
+    if status in QUOTA_STATUSES and _is_about_money(said, sent, passes=passes):
         return QUOTA
     if status == 400 and not CONTEXT_NAMES.isdisjoint(said.values()):
         return CONTEXT
@@ -129,10 +137,16 @@ def _said(body: str) -> dict[str, str]:
     }
 
 
-def _is_about_money(said: Mapping[str, str], sent: str) -> bool:
-    text = _URL.sub(" ", " ".join(said.values())).casefold()
-    ours = sent.casefold()
+def _is_about_money(said: Mapping[str, str], sent: str, *, passes: bool) -> bool:
+    """``passes``: the server has said when it will answer again."""
+    text, ours = _plain(_URL.sub(" ", " ".join(said.values()))), _plain(sent)
     if any(phrase in text and phrase not in ours for phrase in QUOTA_PHRASES):
         return True
-    passes = any(word in text for word in RATE_WORDS)
+    passes = passes or any(word in text for word in RATE_WORDS)
     return QUOTA_WORD in text and not passes and QUOTA_WORD not in ours
+
+
+def _plain(text: str) -> str:
+    # not casefold: what it makes of foreign letters would stand in the answer, and not in the
+    # escapes of our request
+    return text.lower().translate(_BLANKS)

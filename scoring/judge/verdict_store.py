@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from scoring.judge.asking import Answer, Call
     from scoring.judge.errors import JudgeError
     from scoring.judge.prompt import JudgePrompt
+    from scoring.judge.reply import JudgeReply
 
 RAW_CHARS: Final = 8_000
 ABSTENTION: Final = {Label.NOT_APPLICABLE: Reason.NOT_APPLICABLE, Label.UNCLEAR: Reason.UNCLEAR}
@@ -147,22 +148,8 @@ def count_try(ids: Sequence[int]) -> set[int]:
 
 
 def store_call(call: Call, source: Source) -> JudgeCall:
-    """Keep what a call cost."""
-    reply, error = call.reply, call.error
-    facts: dict[str, Any] = {}
-    if reply is not None:
-        facts = {
-            "served_model": storable(reply.served_model or "")[:200],
-            "system_fingerprint": storable(reply.system_fingerprint or "")[:200],
-            "latency_s": reply.latency_s,
-            "prompt_tokens": reply.prompt_tokens,
-            "cached_tokens": reply.cached_tokens,
-            "completion_tokens": reply.completion_tokens,
-            "reasoning_tokens": reply.reasoning_tokens,
-            "raw_reply": reply.raw[:RAW_CHARS],
-        }
-    elif error is not None:
-        facts = {"raw_reply": storable(error.provider_text)[:RAW_CHARS]}
+    """Keep what a call cost, also one whose reply could not be used."""
+    error = call.error
     return JudgeCall.objects.create(
         run_id=source.run_id,
         tier=source.tier,
@@ -174,8 +161,25 @@ def store_call(call: Call, source: Source) -> JudgeCall:
         seconds=call.seconds,
         error_class=type(error).__name__ if error else "",
         error=storable(str(error))[:500] if error else "",
-        **facts,
+        **answered_columns(call.reply, error),
     )
+
+
+def answered_columns(reply: JudgeReply | None, error: JudgeError | None) -> dict[str, Any]:
+    """The columns of a `JudgeCall` that only an answer fills, also one that could not be used."""
+    came = reply or (error.received if error is not None else None)
+    if came is None:
+        return {"raw_reply": storable(error.provider_text)[:RAW_CHARS]} if error is not None else {}
+    return {
+        "served_model": storable(came.served_model or "")[:200],
+        "system_fingerprint": storable(came.system_fingerprint or "")[:200],
+        "latency_s": came.latency_s,
+        "prompt_tokens": came.prompt_tokens,
+        "cached_tokens": came.cached_tokens,
+        "completion_tokens": came.completion_tokens,
+        "reasoning_tokens": came.reasoning_tokens,
+        "raw_reply": came.raw[:RAW_CHARS],
+    }
 
 
 # --- Verdicts -------------------------------------------------------------------------------------

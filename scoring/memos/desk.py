@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.conf import settings
 
@@ -21,6 +21,7 @@ from scoring.judge.config import CallBudget
 from scoring.judge.decoding import storable
 from scoring.judge.errors import JudgeError, JudgeUnavailable
 from scoring.judge.pause import Door
+from scoring.judge.verdict_store import answered_columns
 from scoring.memos.prompt_files import MemoPrompts
 from scoring.models import JudgeCall
 
@@ -109,21 +110,5 @@ class Desk:
             seconds=seconds,
             error_class=type(error).__name__ if error else "",
             error=storable(str(error))[:500] if error else "",
-            **_answered(reply, error),
+            **answered_columns(reply, error),
         )
-
-
-def _answered(reply: JudgeReply | None, error: JudgeError | None) -> dict[str, Any]:
-    """Return the columns that only an answer fills."""
-    if reply is None:
-        return {"raw_reply": storable(error.provider_text)} if error is not None else {}
-    return {
-        "served_model": storable(reply.served_model or "")[:200],
-        "system_fingerprint": storable(reply.system_fingerprint or "")[:200],
-        "latency_s": reply.latency_s,
-        "prompt_tokens": reply.prompt_tokens,
-        "cached_tokens": reply.cached_tokens,
-        "completion_tokens": reply.completion_tokens,
-        "reasoning_tokens": reply.reasoning_tokens,
-        "raw_reply": reply.raw,
-    }

@@ -20,6 +20,7 @@ from memory.models import DreamPass, Retrieval, Run
 from scoring.judge import bench
 from scoring.models import Judgement, ScoreBatch
 from tests.factories import make_attempt, make_retrieval, make_run
+from tests.scoring.judge.raw_server import RawServer, redirect_to
 from tests.stand_ins.judge_server import JudgeServer
 
 if TYPE_CHECKING:
@@ -77,6 +78,47 @@ def test_a_run_that_meets_an_error_stops_no_other(
     assert status_of(broken) != "done"
     assert status_of(healthy) == "done"
     assert "bad row" in caplog.text
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_a_look_for_runs_that_fails_stops_no_other(
+    away: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = waiting_run()
+
+    def fail() -> Any:
+        if away:
+            connection.close()
+            raise OperationalError("the connection is lost")
+        raise ValueError("bad look")
+
+    monkeypatch.setattr(pipeline, "silent_recordings", fail)
+    if away:
+        with pytest.raises(OperationalError):
+            pipeline.reap(inline=True, impatient=True)
+        return
+    assert pipeline.reap(inline=True, impatient=True).finalized == [run.pk]
+    assert "bad look" in caplog.text
+
+
+@pytest.mark.parametrize("judge_at", ["//[", "no address at all"])
+def test_a_judge_that_cannot_even_be_looked_for_stops_no_run_but_those_that_wait_for_it(
+    judge_at: str, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    hour = timezone.now() - timedelta(hours=1)
+    waiting = waiting_run(status="done", done_at=hour)
+    waiting.retrievals.update(llm_reason="judge_unavailable", llm_retry_at=hour)
+    healthy = waiting_run(status="finalizing")
+    with RawServer(redirect_to(judge_at)) as server:
+        use_judge(settings, server.base_url if judge_at == "//[" else judge_at)
+        swept = pipeline.reap(inline=True, impatient=True)
+    assert healthy.pk in swept.finalized
+    # a server that redirects is there, and its answer a row's reason; an address that is none is an error
+    assert (swept.reopened, swept.errors) == (
+        ([waiting.pk], []) if judge_at == "//[" else ([], [waiting.pk])
+    )
+    assert waiting.retrievals.get().llm_reason == "judge_unavailable"
+    assert ("judge.paused" in caplog.text) is (judge_at == "//[")
 
 
 def test_a_database_that_is_away_ends_the_sweep(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from tests.factories import make_attempt, make_retrieval, make_run, make_tip
 
 if TYPE_CHECKING:
     from memory.models import Attempt, Retrieval, Run
+    from tests.scoring.judge.raw_server import RawServer
     from tests.stand_ins.judge_server import JudgeServer
 
 FOLLOWED = "Write `Banner /etc/issue.net` to /etc/ssh/sshd_config.d/10-banner.conf"
@@ -26,7 +27,7 @@ IGNORED = "Mask the `kdump` service"
 SCRIPT = "echo 'Banner /etc/issue.net' > /etc/ssh/sshd_config.d/10-banner.conf\n"
 
 
-def use_judge(settings: Any, server: JudgeServer, **overrides: Any) -> None:
+def use_judge(settings: Any, server: JudgeServer | RawServer, **overrides: Any) -> None:
     """Point the product at the stand-in, with short times."""
     wanted = {
         "JUDGE_BASE_URL": server.base_url,

@@ -304,7 +304,9 @@ def test_a_reply_that_unpacks_beyond_the_limit_is_refused(judge: JudgeServer) ->
     judge.control(fault="gzip")
     config = JudgeConfig(judge.base_url, "stand-in-judge")
     with JudgeClient(config) as client, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("scoring.judge.client.MAX_BODY_BYTES", 500)  # packed it is below, bare above
+        patch.setattr(
+            "scoring.judge.transport.MAX_BODY_BYTES", 500
+        )  # packed it is below, bare above
         assert type(failure_of(client)) is errors.ReplyTooLarge
 
 

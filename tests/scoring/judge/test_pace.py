@@ -17,6 +17,7 @@ import redis
 from django.conf import settings
 
 from scoring.judge import errors
+from scoring.judge.bench import Bench
 from scoring.judge.client import JudgeClient, JudgeConfig
 from scoring.judge.pace import Pace, valkey_url
 from scoring.judge.prompt import PromptLibrary
@@ -178,8 +179,6 @@ def test_the_address_of_a_result_backend_is_understood(given: str, expected: str
 def test_a_bench_tells_the_limit_how_the_server_bears_it(
     judge: JudgeServer, pace_of: Callable[..., Pace]
 ) -> None:
-    from scoring.judge.bench import Bench
-
     config = JudgeConfig(judge.base_url, "stand-in-judge", max_tries=1, read_timeout_s=0.3)
     with JudgeClient(config) as client:
         bench = Bench("default", config, client, PromptLibrary(CHECKOUT / "prompts"), pace_of(8))
@@ -199,6 +198,39 @@ def test_a_bench_tells_the_limit_how_the_server_bears_it(
         assert limit_after("hang") == 2.0
         assert limit_after(None) == 2.5
         assert bench.served.fingerprint
+
+
+def test_a_try_that_meets_an_overload_cuts_at_once_and_gives_its_place_back(
+    judge: JudgeServer, pace_of: Callable[..., Pace]
+) -> None:
+    """Both while the call still waits for its next try."""
+    pace, seen = pace_of(8), []
+
+    def sleep(_: float) -> None:
+        seen.append((pace.limit(), pace._valkey.zcard(pace._keys[0])))
+
+    config = JudgeConfig(judge.base_url, "stand-in-judge", max_tries=4)
+    with JudgeClient(config, sleep=sleep) as client:
+        bench = Bench("default", config, client, PromptLibrary(CHECKOUT / "prompts"), pace)
+        judge.control(fault="429", times=2)
+        bench.ask(QUESTION, schema={"type": "object"}, budget=config.budget)
+    assert seen == [(4.0, 0), (2.0, 0)]
+    assert pace.limit() == 2.5, "the try that was answered counts as one"
+
+
+def test_waiting_for_a_place_is_not_on_the_budget_of_a_call(
+    judge: JudgeServer, pace_of: Callable[..., Pace]
+) -> None:
+    pace = pace_of(1)
+    config = JudgeConfig(judge.base_url, "stand-in-judge", deadline_s=0.4)
+    with JudgeClient(config, sleep=lambda _: None) as client, ThreadPoolExecutor(1) as pool:
+        bench = Bench("default", config, client, PromptLibrary(CHECKOUT / "prompts"), pace)
+        ask: Any = bench.ask
+        with pace.slot():
+            asked = pool.submit(ask, QUESTION, schema={"type": "object"}, budget=config.budget)
+            time.sleep(0.8)
+            assert judge.counters()["questions"] == 0
+        assert asked.result(10).tries == 1
 
 
 def test_the_state_is_forgotten_after_an_hour_without_calls(pace_of: Callable[..., Pace]) -> None:

@@ -74,10 +74,35 @@ def test_quota_wording_pauses_whatever_the_status(status: int, message: str) -> 
         "Quota exceeded for quota metric 'requests' and limit 'requests per minute'",
         "Too many requests",
         "slow down",
+        "Quota exceeded for aiplatform.googleapis.com/"
+        "generate_content_requests_per_minute_per_project_per_base_model with base model: m. "
+        "Please submit a quota increase request.",
+        "tokens_per_day quota exceeded, resets in 30s",
+        "per-minute quota reached",
+        "rate_limit: quota of requests",
+        "Quota of 1,000 images per hour is used up",
     ],
 )
 def test_a_rate_that_passes_is_no_bill(message: str) -> None:
-    assert row_of(429, body=_openai(message)).error is e.JudgeOverloaded
+    for body in (_openai(message), message, json.dumps([{"error": {"message": message}}])):
+        assert row_of(429, body=body).error is e.JudgeOverloaded
+
+
+@pytest.mark.parametrize("message", ["Resource exhausted: quota", "Quota exceeded, try later"])
+def test_a_429_that_names_a_time_is_a_rate_unless_it_speaks_of_money(message: str) -> None:
+    def error(status: int, message: str, asked: float | None) -> type[e.JudgeError]:
+        return row_of(status, body=_openai(message), retry_after_s=asked).error
+
+    assert error(429, message, 0.0) is error(429, message, 30.0) is e.JudgeOverloaded
+    assert error(429, message, None) is e.JudgeQuotaExhausted
+    assert error(400, message, 30.0) is e.JudgeQuotaExhausted
+    for money in (
+        "Monthly quota is used up",
+        "insufficient_quota",
+        "see billing",
+        "credit-balance",
+    ):
+        assert error(429, f"{message}: {money}", 30.0) is e.JudgeQuotaExhausted
 
 
 def test_a_phrase_of_our_own_request_that_the_server_quotes_does_not_pause_the_bench() -> None:
@@ -85,6 +110,17 @@ def test_a_phrase_of_our_own_request_that_the_server_quotes_does_not_pause_the_b
     body = _openai(f"1 validation error: input was {hostile!r}")
     assert row_of(400, body=body, sent=hostile).error is e.JudgeRequestRefused
     assert row_of(400, body=body).error is e.JudgeQuotaExhausted
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    ["credit_balance", "Credit-Balance", "in\u017fufficient_quota", "BILLING", "current_quota"],
+)
+def test_a_phrase_is_ours_in_whatever_spelling_it_is_read(hostile: str) -> None:
+    sent = json.dumps({"messages": [{"content": hostile}]})
+    for quoted in (hostile, hostile.replace("_", " "), hostile.lower()):
+        body = _openai(f"refused: {quoted}")
+        assert row_of(400, body=body, sent=sent).error is e.JudgeRequestRefused
 
 
 @pytest.mark.parametrize(
