@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from django.conf import settings
@@ -24,6 +25,8 @@ from django.conf import settings
 from contextgraph.skills import load_skill
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from contextgraph.skills import Skill
     from memory.ranking_parts import RankedTip, Ranking
 
@@ -87,24 +90,16 @@ def draw(
         raise ValueError(msg)
     rates = skill or load_skill(settings.PROMPTS_DIR, request.skill)
     chosen = settings.HOLDOUT_SEED if seed is None else seed
-    draws = []
-    for tip in ranking.tips:
-        propensity = propensity_of(tip, rates)
-        drawn = None
-        if propensity < 1.0:
-            drawn = coin(
-                chosen,
-                skill=request.skill,
-                run=name,
-                rule_id=request.rule_id,
-                attempt=attempt,
-                tip=tip.external_id,
-            )
-        shown = drawn is None or drawn < propensity
-        draws.append(
-            Draw(tip=tip, shown=shown, withheld=not shown, propensity=propensity, coin=drawn)
-        )
-    return draws
+    toss = partial(
+        coin, chosen, skill=request.skill, run=name, rule_id=request.rule_id, attempt=attempt
+    )
+    return [_drawn(tip, propensity_of(tip, rates), toss) for tip in ranking.tips]
+
+
+def _drawn(tip: RankedTip, propensity: float, toss: Callable[..., float]) -> Draw:
+    drawn = toss(tip=tip.external_id) if propensity < 1.0 else None
+    shown = drawn is None or drawn < propensity
+    return Draw(tip=tip, shown=shown, withheld=not shown, propensity=propensity, coin=drawn)
 
 
 def propensity_of(tip: RankedTip, skill: Skill) -> float:

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
     from contextgraph.envelope import AttemptEntry
     from memory.models import Attempt, Run
+    from memory.ranking_parts import Ranking
 
 __all__ = [
     "AttemptConflict",
@@ -113,11 +114,11 @@ class MemoryStore(RunRecorder):
             title: of the rule, stored with the attempt.
             attempt: its number, from 1; None: the next one of the rule. With the number of an open
                 attempt nothing is done again: the answer is what was logged for it.
-            k: tips wanted, 1 or more; None: the skill's.
+            k: tips wanted, from 1 to K_AT_MOST; None: the skill's.
 
         Raises:
             StoreRefused: the attempt is saved already.
-            ValueError: k is below 1.
+            ValueError: k is out of its range.
         """
         now = timezone.now()
         wanted = store_input.attempt(
@@ -137,12 +138,16 @@ class MemoryStore(RunRecorder):
                 wanted = wanted.model_copy(update={"number": number})
             elif (known := self._open(row, wanted)) is not None:
                 return store_rows.answer(run, known)
-            begun = self._grade(row, wanted)
-            begun.save(force_insert=True)
-            draws = draw(ranking, attempt=begun.number)
-            retrieval_log.log(begun, ranking, draws, retrieved_at=now)
-            store_rows.settle(begun)
-            return store_rows.answer_of(run, begun, draws)
+            return self._begin(run, self._grade(row, wanted), ranking, now)
+
+    def _begin(
+        self, run: RunHandle, attempt: Attempt, ranking: Ranking, now: datetime
+    ) -> Retrieved:
+        attempt.save(force_insert=True)
+        draws = draw(ranking, attempt=attempt.number)
+        retrieval_log.log(attempt, ranking, draws, retrieved_at=now)
+        store_rows.settle(attempt)
+        return store_rows.answer_of(run, attempt, draws)
 
     def _request(
         self, run: RunHandle, wanted: AttemptEntry, query: str, k: int | None
@@ -331,10 +336,9 @@ class MemoryStore(RunRecorder):
             raise EnvelopeError("a tip without text says nothing", place="text")
         with transaction.atomic():
             row = self._claim(run)
-            born: dict[str, Any] = {"source_rule_id": source_rule_id}
+            born = {"source_rule_id": source_rule_id} if source_rule_id else {}
             if attempt_id is not None:
-                attempt = store_rows.attempt_of(row, attempt_id)
-                born = store_tips.born_of(attempt) | ({k: v for k, v in born.items() if v})
+                born = store_tips.born_of(store_rows.attempt_of(row, attempt_id)) | born
             entry = store_input.tip(
                 run,
                 tip=store_tips.name_of(storable(text)),

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from contextgraph.envelope import RunHeader
+
 RECORDED: Final = "recorded"
 """``Run.log_format`` of a run that came through this door."""
 LEFT_OPEN: Final = "attempt_left_open"
@@ -46,6 +48,7 @@ class RunRecorder:
         environment_tag: str = "",
         source: str = "",
         started_at: datetime | None = None,
+        high_stakes: bool = False,
         config: Mapping[str, Any] | None = None,
     ) -> RunHandle:
         """Begin a run; it is RECORDING from now on.
@@ -54,8 +57,8 @@ class RunRecorder:
             external_id: unique within the skill, 1 to 500 characters.
             model: the model that acts; follow rates depend on it.
             environment_tag: what the run works on; tips of the whole environment are found by it.
-            source: the system that runs it.
-            started_at: now, unless given.
+            source: the system that runs it. started_at: now, unless given.
+            high_stakes: have the stronger judge give every verdict that its budget allows.
             config: JSON to keep with the run.
 
         Raises:
@@ -68,21 +71,10 @@ class RunRecorder:
             started_at=started_at or timezone.now(),
             model=model,
             environment_tag=environment_tag,
+            high_stakes=high_stakes,
             **_said(CONFIG, config),
         )
-        run = Run(
-            skill=entry.skill,
-            external_id=entry.external_id,
-            source=entry.source,
-            started_at=entry.started_at,
-            model=entry.model,
-            environment_tag=entry.environment_tag,
-            log_format=RECORDED,
-            extra=entry.extra,
-            text_repaired=entry.text_repaired,
-            status=Run.Status.RECORDING,
-            state_changed_at=timezone.now(),
-        )
+        run = _begun(entry)
         try:
             with transaction.atomic():
                 run.save(force_insert=True)
@@ -137,17 +129,7 @@ class RunRecorder:
                 if Run.objects.current().filter(pk=run.id).exists():
                     return False
                 raise
-            entry = store_input.header(
-                skill=row.skill,
-                external_id=row.external_id,
-                started_at=row.started_at,
-                # a clock that was set back must not keep a run from its end
-                ended_at=ended_at or max(timezone.now(), row.started_at),
-                **said,
-            )
-            row.ended_at = entry.ended_at.astimezone(UTC) if entry.ended_at else None
-            row.extra |= entry.extra
-            row.text_repaired |= entry.text_repaired
+            _note_end(row, ended_at, said)
             seal(row)
             row.status = Run.Status.INGESTED
             row.ingested_at = row.state_changed_at = Now()
@@ -172,6 +154,37 @@ class RunRecorder:
             msg = f"run {run.external_id!r} is of skill {run.skill!r}, this store is of {self.skill!r}"
             raise StoreRefused(msg)
         return store_rows.claim(run)
+
+
+def _begun(entry: RunHeader) -> Run:
+    """An unsaved run that is recording."""
+    return Run(
+        skill=entry.skill,
+        external_id=entry.external_id,
+        source=entry.source,
+        started_at=entry.started_at,
+        model=entry.model,
+        environment_tag=entry.environment_tag,
+        log_format=RECORDED,
+        extra=entry.extra | entry.asked,
+        text_repaired=entry.text_repaired,
+        status=Run.Status.RECORDING,
+        state_changed_at=timezone.now(),
+    )
+
+
+def _note_end(run: Run, ended_at: datetime | None, said: Mapping[str, Any]) -> None:
+    entry = store_input.header(
+        skill=run.skill,
+        external_id=run.external_id,
+        started_at=run.started_at,
+        # a clock that was set back must not keep a run from its end
+        ended_at=ended_at or max(timezone.now(), run.started_at),
+        **said,
+    )
+    run.ended_at = entry.ended_at.astimezone(UTC) if entry.ended_at else None
+    run.extra |= entry.extra
+    run.text_repaired |= entry.text_repaired
 
 
 def seal(run: Run) -> None:

@@ -7,6 +7,7 @@ import io
 import pytest
 from django.core.management import call_command
 
+from contextgraph.agent import memory_store
 from contextgraph.envelope import EnvelopeError, RunHeader, digest_of, validate
 from contextgraph.ingest import ingest_envelope
 from memory.models import Run
@@ -51,3 +52,12 @@ def test_it_is_stored_shown_and_heeded() -> None:
         call_command("show_run", str(run.pk), stdout=out)
         shown.append("high stakes" in out.getvalue())
     assert shown == [True, False]
+
+
+@pytest.mark.django_db
+def test_an_agent_in_this_process_can_ask_for_it() -> None:
+    store = memory_store("stig")
+    store.start_run("n1", high_stakes=True)
+    store.start_run("n2")
+    asked, silent = Run.objects.order_by("external_id")
+    assert (asked_for(asked), silent.extra) == (True, {})
