@@ -204,4 +204,4 @@ class VerdictContradiction(VerdictError):
 
 
 class VerdictIdInvalid(VerdictError):
-    """A verdict names no id that was asked about, or one that another verdict names too."""
+    """A verdict stands under an id that was not asked about, or one that was asked about has none."""

@@ -5,6 +5,9 @@ out as a `Verdict`, as missing or as refused with a class, or the whole reply is
 `VerdictError`. No id gets a label that the reply does not state, and a label that its own checklist
 contradicts is refused. No field of a reply can change how the reply is checked.
 
+Verdicts are keyed by id: what a schema enforces then includes that each id is answered once. As a
+list they let a guided model name one id twice and another never, and call it valid.
+
 It does not say whether a quote is really in the script (`scoring.judge.evidence` does), nor whether
 the verdict is right. Shaped by graders that read a missing field as a pass, matched verdicts to
 items by position, or rated a tip as followed without one line of evidence (ADR-0006, ADR-0019).
@@ -113,7 +116,7 @@ _NEEDS: Final = {
     Label.NOT_FOLLOWED: Finding.ABSENT,
 }
 _CLAIM_FIELDS: Final = ("claim", "finding", "quote", "why")
-_VERDICT_FIELDS: Final = ("id", "claims", "reasoning", "label")
+_VERDICT_FIELDS: Final = ("claims", "reasoning", "label")
 """In the order in which a model must write them: the checklist first, the label last."""
 
 
@@ -129,9 +132,12 @@ def followed_of(label: Label) -> bool | None:
 
 
 def verdict_schema(ids: Sequence[str]) -> dict[str, object]:
-    """Return the JSON schema of a reply about ``ids``: flat, every field required, every size capped.
+    """Return the JSON schema of a reply about ``ids``: every field required, every size capped.
 
-    It is sent with every question and checked again here: servers exist that ignore it silently.
+    ``{"verdicts": {id: {"claims": [...], "reasoning": ..., "label": ...}, ...}}``: a key for each id,
+    in the order of ``ids``, and no other. It is sent with every question and checked again here:
+    servers exist that ignore it silently. The schema of a verdict is written out at each key, since
+    some servers do not resolve a ``$ref``.
     Raises ValueError on ids that are none, too many, too long or not distinct.
     """
     asked = _checked_ids(ids)
@@ -142,28 +148,24 @@ def verdict_schema(ids: Sequence[str]) -> dict[str, object]:
         why=_text("why"),
     )
     verdict = _object(
-        id={"type": "string", "enum": list(asked)},
         claims={"type": "array", "items": claim, "minItems": 1, "maxItems": MAX_CLAIMS},
         reasoning=_text("reasoning"),
         label={"type": "string", "enum": [label.value for label in Label]},
     )
-    count = len(asked)
-    return _object(
-        verdicts={"type": "array", "items": verdict, "minItems": count, "maxItems": count}
-    )
+    return _object(verdicts=_object(**dict.fromkeys(asked, verdict)))
 
 
 def parse_reply(content: str, ids: Sequence[str]) -> Parsed:
     """Read the content of a reply about ``ids``.
 
-    Raises a `VerdictError` when the whole reply is unusable: not the JSON object of the schema, or a
-    verdict in it cannot be told apart (an id unknown, twice or missing). Raises ValueError on ``ids``
-    that could not have been asked about.
+    Raises a `VerdictError` when the whole reply is unusable: not the JSON object of the schema, an id
+    twice (`VerdictDuplicateKey`) or one that was not asked about (`VerdictIdInvalid`). Raises
+    ValueError on ``ids`` that could not have been asked about.
     """
     asked = _checked_ids(ids)
     value, stripped = decoded(content)
     body = _fields(value, ("verdicts",), where="the reply")
-    by_id = _by_id(_list(body["verdicts"], "verdicts"), asked)
+    by_id = _by_id(body["verdicts"], asked)
     verdicts: dict[str, Verdict] = {}
     refused: dict[str, VerdictError] = {}
     for name, item in by_id.items():
@@ -175,21 +177,15 @@ def parse_reply(content: str, ids: Sequence[str]) -> Parsed:
     return Parsed(verdicts=verdicts, missing=missing, refused=refused, stripped=stripped)
 
 
-def _by_id(items: list[object], asked: tuple[str, ...]) -> dict[str, dict[str, object]]:
-    found: dict[str, dict[str, object]] = {}
-    for item in items:
-        if not isinstance(item, dict):
-            raise VerdictNotObject(f"a verdict is a JSON {type(item).__name__}, not an object")
-        name = item.get("id")
-        if not isinstance(name, str) or name not in asked:
-            raise VerdictIdInvalid("a verdict names no id that was asked about")
-        if name in found:
-            raise VerdictIdInvalid("two verdicts name the same id")
-        found[name] = item
-    return found
+def _by_id(value: object, asked: tuple[str, ...]) -> dict[str, object]:
+    if not isinstance(value, dict):
+        raise VerdictFieldType(f"verdicts is a {type(value).__name__}, not an object")
+    if value.keys() - set(asked):
+        raise VerdictIdInvalid("a verdict stands under an id that was not asked about")
+    return value
 
 
-def _verdict(name: str, item: dict[str, object]) -> Verdict:
+def _verdict(name: str, item: object) -> Verdict:
     fields = _fields(item, _VERDICT_FIELDS, where="a verdict")
     lines = _list(fields["claims"], "claims")
     if not lines:

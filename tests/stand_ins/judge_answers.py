@@ -61,13 +61,12 @@ def _quote(tip: str, script: str) -> str:
     return max(sharing or lines or [""], key=len)[:QUOTE_CHARS]
 
 
-def _verdicts(item: dict[str, Any], question: Question) -> list[dict[str, Any]]:
-    ids = item["properties"]["id"]["enum"]
+def _verdicts(ids: list[str], question: Question) -> dict[str, dict[str, Any]]:
     alone = next(iter(question.tips.values()))
-    return [_verdict(name, question.tips.get(name, alone), question) for name in ids]
+    return {name: _verdict(question.tips.get(name, alone), question) for name in ids}
 
 
-def _verdict(name: str, tip: str, question: Question) -> dict[str, Any]:
+def _verdict(tip: str, question: Question) -> dict[str, Any]:
     label = _label(tip, question)
     finding = FINDINGS[label]
     claim = {
@@ -77,7 +76,7 @@ def _verdict(name: str, tip: str, question: Question) -> dict[str, Any]:
         "why": "The stand-in looked for words of the tip.",
     }
     reasoning = f"The stand-in looked for words of the tip in the script ({question.digest[:12]})."
-    return {"id": name, "claims": [claim], "reasoning": reasoning, "label": label}
+    return {"claims": [claim], "reasoning": reasoning, "label": label}
 
 
 def _instance(schema: dict[str, Any], question: Question) -> Any:
@@ -87,7 +86,7 @@ def _instance(schema: dict[str, Any], question: Question) -> Any:
     if kind == "object":
         parts = schema.get("properties", {})
         if "verdicts" in parts:
-            return {"verdicts": _verdicts(parts["verdicts"]["items"], question)}
+            return {"verdicts": _verdicts(parts["verdicts"]["required"], question)}
         return {name: _instance(part, question) for name, part in parts.items()}
     if kind == "array":
         return [_instance(schema.get("items", {}), question)] * schema.get("minItems", 0)

@@ -84,17 +84,25 @@ def _edited(change: Callable[[dict[str, Any]], Any]) -> Callable[[str], str]:
 
     def edit(text: str) -> str:
         reply = json.loads(text)
-        changed = change(reply["verdicts"][0])
+        name, verdict = next(iter(reply["verdicts"].items()))
+        changed = change(verdict)
         if isinstance(changed, dict):
-            reply["verdicts"][0] = changed
+            reply["verdicts"][name] = changed
         return json.dumps(reply)
 
     return edit
 
 
+def _renamed(text: str) -> str:
+    """Put the first verdict under an id that nobody asked about."""
+    first, *others = json.loads(text)["verdicts"].items()
+    return json.dumps({"verdicts": {"nobody": first[1], **dict(others)}})
+
+
 def _twice(text: str) -> str:
-    reply = json.loads(text)
-    return json.dumps({"verdicts": reply["verdicts"] * 2})
+    """Write every id twice, which no dict can hold."""
+    inside = json.dumps(json.loads(text)["verdicts"])[1:-1]
+    return f'{{"verdicts": {{{inside}, {inside}}}}}'
 
 
 BODY: dict[str, Callable[[dict[str, Any]], Any]] = {
@@ -121,7 +129,7 @@ BODY: dict[str, Callable[[dict[str, Any]], Any]] = {
 CONTENT: dict[str, Callable[[str], str]] = {
     "control_char": lambda text: text.replace('"reasoning": "', '"reasoning": "\x01\n\x1b[0m', 1),
     "fenced": lambda text: f"```json\n{text}\n```",
-    "think": lambda text: '<think>Perhaps {"verdicts": []}?</think>\n' + text,
+    "think": lambda text: '<think>Perhaps {"verdicts": {}}?</think>\n' + text,
     "open_think": lambda text: "<think>I am not done with " + text,
     "extra_prose": lambda text: f"Here is my verdict: {text} I hope this helps.",
     "inf_number": lambda text: text.replace('"label": "', '"label": 1e999, "x": "', 1),
@@ -133,8 +141,11 @@ CONTENT: dict[str, Callable[[str], str]] = {
     "extra_field": _edited(lambda verdict: verdict | {"confidence": 1}),
     "duplicate_key": lambda text: text.replace('"label": "', '"label": "unclear", "label": "', 1),
     "double_encoded": lambda text: json.dumps(text),
-    "no_verdicts": lambda _: '{"verdicts": []}',
-    "unknown_id": _edited(lambda verdict: verdict | {"id": "nobody"}),
+    "no_verdicts": lambda _: '{"verdicts": {}}',
+    "verdict_list": lambda text: json.dumps(
+        {"verdicts": list(json.loads(text)["verdicts"].values())}
+    ),
+    "unknown_id": _renamed,
     "duplicate_id": _twice,
     "no_claims": _edited(lambda verdict: verdict | {"claims": []}),
     "contradiction": _edited(lambda verdict: verdict | {"label": "contradicted"}),

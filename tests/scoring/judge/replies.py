@@ -25,12 +25,11 @@ def claim(
     return line | change
 
 
-def verdict(name: str = "t1", label: Any = "followed", **change: Any) -> dict[str, Any]:
+def verdict(label: Any = "followed", **change: Any) -> dict[str, Any]:
     """One verdict whose checklist agrees with its label; done if that is none of ours."""
     finding = FINDING_OF.get(str(label), "done")
     quote = "chronyc -a makestep" if finding in {"done", "opposite"} else ""
     fields = {
-        "id": name,
         "claims": [claim(finding, quote)],
         "reasoning": "it runs chronyc makestep",
         "label": label,
@@ -38,6 +37,12 @@ def verdict(name: str = "t1", label: Any = "followed", **change: Any) -> dict[st
     return fields | change
 
 
-def reply(*verdicts: dict[str, Any]) -> str:
-    """The content of a reply."""
-    return json.dumps({"verdicts": list(verdicts)})
+def reply(*verdicts: Any, **by_id: Any) -> str:
+    """The content of a reply; verdicts that are given without an id are about t1, t2, ..."""
+    numbered = {f"t{number}": one for number, one in enumerate(verdicts, 1)}
+    return json.dumps({"verdicts": numbered | by_id})
+
+
+def with_id_twice(first: Any, second: Any) -> str:
+    """The content of a reply in which t1 is a key twice, which no dict can hold."""
+    return f'{{"verdicts": {{"t1": {json.dumps(first)}, "t1": {json.dumps(second)}}}}}'

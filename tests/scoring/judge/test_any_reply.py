@@ -46,22 +46,21 @@ claims = st.fixed_dictionaries(
 )
 verdicts = st.fixed_dictionaries(
     {
-        "id": names,
         "claims": st.lists(claims, min_size=1, max_size=2),
         "reasoning": texts,
         "label": st.sampled_from(list(Label)),
     }
 )
 near = st.fixed_dictionaries(
-    {"id": names | scalars, "claims": any_json | st.lists(claims, max_size=1), "reasoning": scalars,
-     "label": scalars},
-    optional={"x": scalars},
+    {"claims": any_json | st.lists(claims, max_size=1), "reasoning": scalars, "label": scalars},
+    optional={"id": names | scalars, "x": scalars},
 )  # fmt: skip
-GOOD = reply(verdict("t1"), verdict("t2", "not_followed"), verdict("t3", "unclear"))
+GOOD = reply(verdict(), verdict("not_followed"), verdict("unclear"))
 PIECES = [
-    '{"verdicts": [', "]}", "{", "}", "[", "]", ",", ":", '"', "\\", "\n", " ", "null", "NaN", "1e999",
-    "```json\n", "\n```", "~~~", "<think>", "</think>", '"label": "followed"', '"id": "t1"', "\\u0000",
-    "\\ud83d", "\x00", "\ufeff", "\u202e", GOOD, json.dumps(verdict("t2")), "9" * 5_000,
+    '{"verdicts": {', '{"verdicts": [', '"t1": {', "]}", "}}", "{", "}", "[", "]", ",", ":", '"', "\\",
+    "\n", " ", "null", "NaN", "1e999", "```json\n", "\n```", "~~~", "<think>", "</think>",
+    '"label": "followed"', '"id": "t1"', "\\u0000", "\\ud83d", "\x00", "\ufeff", "\u202e", GOOD,
+    json.dumps(verdict()), "9" * 5_000,
 ]  # fmt: skip
 
 
@@ -75,9 +74,8 @@ def outcome_of(content: str, ids: list[str] = IDS) -> Parsed | None:
         return None
     rows = [*parsed.verdicts, *parsed.missing, *parsed.refused]
     assert sorted(rows) == sorted(ids)
-    items = listed(content)
-    stated = {item["id"]: item for item in items}
-    assert len(stated) == len(items)
+    stated = keyed(content)
+    assert parsed.verdicts.keys() | parsed.refused.keys() == stated.keys()
     for name, read in parsed.verdicts.items():
         assert stated[name]["label"] == read.label
         assert storable(stated[name]["reasoning"]) == read.reasoning
@@ -91,27 +89,38 @@ def outcome_of(content: str, ids: list[str] = IDS) -> Parsed | None:
     return parsed
 
 
-def listed(content: str) -> list[dict[str, Any]]:
-    """What an ordinary parser finds, between the outermost braces."""
+def keyed(content: str) -> dict[str, Any]:
+    """What an ordinary parser finds between the outermost braces; fails on a key that stands twice."""
     text = content.partition("</think>")[2] if content.lstrip().startswith("<think>") else content
     inner = text[text.index("{") : text.rindex("}") + 1]
-    found: list[dict[str, Any]] = json.loads(inner, strict=False)["verdicts"]
+    found: dict[str, Any] = json.loads(inner, strict=False, object_pairs_hook=once)["verdicts"]
     return found
+
+
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    assert len(dict(pairs)) == len(pairs), "a reply that names a key twice was accepted"
+    return dict(pairs)
+
+
+def written(pairs: list[tuple[str, Any]]) -> str:
+    """The content of a reply with these verdicts, a key twice where there are two of it."""
+    lines = ", ".join(f"{json.dumps(name)}: {json.dumps(value)}" for name, value in pairs)
+    return f'{{"verdicts": {{{lines}}}}}'
 
 
 @MANY
 @given(
-    st.lists(verdicts, max_size=3, unique_by=lambda item: str(item["id"])),
+    st.dictionaries(names, verdicts, max_size=3),
     st.booleans(),
     st.sampled_from(["{}", " {}\n", "```json\n{}\n```", "<think>{{</think>{}"]),
 )
 def test_what_a_valid_reply_states_comes_out_and_nothing_else(
-    items: list[dict[str, Any]], ascii_only: bool, around: str
+    stated: dict[str, Any], ascii_only: bool, around: str
 ) -> None:
-    content = around.format(json.dumps({"verdicts": items}, ensure_ascii=ascii_only))
+    content = around.format(json.dumps({"verdicts": stated}, ensure_ascii=ascii_only))
     parsed = outcome_of(content)
     assert parsed is not None
-    assert parsed.verdicts.keys() | parsed.refused.keys() == {item["id"] for item in items}
+    assert parsed.verdicts.keys() | parsed.refused.keys() == stated.keys()
 
 
 @MANY
@@ -126,9 +135,14 @@ def test_a_damaged_reply_is_never_read_as_another_one(data: st.DataObject) -> No
 
 
 @MANY
-@given(st.lists(near, max_size=4).map(lambda items: {"verdicts": items}) | any_json)
-def test_any_json_has_a_typed_outcome(value: Any) -> None:
-    outcome_of(json.dumps(value))
+@given(
+    st.lists(st.tuples(names | keys | st.text(max_size=3), near | any_json), max_size=4).map(
+        written
+    )
+    | any_json.map(json.dumps)
+)
+def test_any_json_has_a_typed_outcome(content: str) -> None:
+    outcome_of(content)
 
 
 @MANY

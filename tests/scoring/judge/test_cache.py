@@ -145,7 +145,7 @@ def test_whatever_the_verdict_depends_on_is_part_of_the_key(
     bench._bench.cache_clear()
 
 
-def test_every_ingredient_of_the_request_changes_the_key() -> None:
+def test_every_ingredient_of_the_request_changes_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     config = JudgeConfig("http://127.0.0.1:1", "m")
     served = Served("m-1", "fp-1")
     texts = {"prompt_sha256": "p", "tip": "t", "script": "s"}
@@ -161,6 +161,8 @@ def test_every_ingredient_of_the_request_changes_the_key() -> None:
         *(request_key(config, served, **texts | {name: "x"}) for name in texts),
         request_key(config, served, **texts | {"tip": "t\ud800"}),
     ]
+    monkeypatch.setattr(cache, "SCHEMA_SHA256", cache._sha256({"type": "array"}))
+    others.append(request_key(config, served, **texts))
     assert len({base, *others}) == 1 + len(others)
 
 

@@ -21,7 +21,7 @@ from scoring.judge.client import CallBudget, JudgeClient, JudgeConfig
 from scoring.judge.evidence import Match, verify
 from scoring.judge.verdict import Label, Parsed, parse_reply, verdict_schema
 from tests.scoring.judge.questions import QUESTION, SCHEMA, ask, failure_of
-from tests.scoring.judge.replies import claim, reply, verdict
+from tests.scoring.judge.replies import claim, reply, verdict, with_id_twice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -71,13 +71,14 @@ def test_row_02_and_39_verdicts_left_out_are_named_and_one_too_many_spoils_the_r
     serve: Serve,
 ) -> None:
     ids = [f"t{number}" for number in range(1, 21)]
-    parsed = serve(reply(*map(verdict, ids[:18])), ids)
+    parsed = serve(reply(*[verdict()] * 18), ids)
     assert (len(parsed.verdicts), parsed.missing) == (18, ("t19", "t20"))
     five = ids[:5]
-    assert serve(reply(*map(verdict, five[:3])), five).missing == ("t4", "t5")
-    for extra in ("t6", "t1"):
-        with pytest.raises(e.VerdictIdInvalid):
-            serve(reply(*map(verdict, [*five, extra])), five)
+    assert serve(reply(*[verdict()] * 3), five).missing == ("t4", "t5")
+    with pytest.raises(e.VerdictIdInvalid):
+        serve(reply(*[verdict()] * 6), five)
+    with pytest.raises(e.VerdictDuplicateKey):
+        serve(with_id_twice(verdict(), verdict()), five)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +87,9 @@ def test_row_02_and_39_verdicts_left_out_are_named_and_one_too_many_spoils_the_r
 )
 def test_row_03_no_verdicts_are_no_pass(serve: Serve, content: str, error: type) -> None:
     assert refused(serve, content) is error
-    assert serve('{"verdicts": []}').missing == ("t1",)
+    assert refused(serve, '{"verdicts": []}') is e.VerdictFieldType
+    assert refused(serve, '{"verdicts": {"t1": null}}') is e.VerdictNotObject
+    assert serve('{"verdicts": {}}').missing == ("t1",)
 
 
 def test_row_04_thinking_is_taken_off_only_if_it_leads_and_is_closed(serve: Serve) -> None:
@@ -125,7 +128,7 @@ def test_row_08_raw_control_characters_inside_strings_are_borne(serve: Serve) ->
 def test_row_09_literals_that_are_no_json_and_a_cut_last_item_are_refused(serve: Serve) -> None:
     for literal in ("NaN", "Infinity", "-Infinity"):
         assert refused(serve, GOOD.replace('"followed"', literal)) is e.VerdictNumberInvalid
-    assert refused(serve, reply(verdict(), verdict("t2"))[:-40], ["t1", "t2"]) is e.VerdictNotJson
+    assert refused(serve, reply(verdict(), verdict())[:-40], ["t1", "t2"]) is e.VerdictNotJson
 
 
 def test_row_10_and_17_nobody_is_asked_to_repair_a_reply(serve: Serve, judge: JudgeServer) -> None:
@@ -364,7 +367,7 @@ def test_row_48_no_field_of_a_reply_changes_how_it_is_checked(
 ) -> None:
     line = claim(quote="not in the script") | ({switch: True} if where == "claim" else {})
     stated = verdict(claims=[line]) | ({switch: True} if where == "verdict" else {})
-    whole = {"verdicts": [stated]} | ({switch: True} if where == "reply" else {})
+    whole = {"verdicts": {"t1": stated}} | ({switch: True} if where == "reply" else {})
     assert refused(serve, json.dumps(whole)) is e.VerdictFieldUnknown
 
 

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 PROMPTS = Path(__file__).resolve().parents[3] / "prompts"
 SKILLS = ["cve", "default", "detection", "stig"]
 MARK = "00112233aabbccdd"
-FOLLOWED = reply(verdict("a1", claims=[claim(quote="one --now")]))
-IGNORED = reply(verdict("a1", "not_followed"))
+FOLLOWED = reply(a1=verdict(claims=[claim(quote="one --now")]))
+IGNORED = reply(a1=verdict("not_followed"))
 EXAMPLE = (
     "### {name}\n```script\n{tip} --now\n```\n```tip a1\nuse `{tip}`\n```\n```reply\n{reply}\n```\n"
 )
@@ -105,8 +105,9 @@ def test_the_examples_obey_the_rules_that_they_teach(skill: str) -> None:
             quoted = {span.claim for span in spans}
             acts = {n for n, line in enumerate(read.claims) if line.finding in {"done", "opposite"}}
             assert quoted == acts
-        order = [list(item) for item in json.loads(case.reply)["verdicts"]]
-        assert order == [["id", "claims", "reasoning", "label"]] * len(case.tips)
+        written = json.loads(case.reply)["verdicts"]
+        assert list(written) == list(case.tips)
+        assert {tuple(one) for one in written.values()} == {("claims", "reasoning", "label")}
 
 
 @pytest.mark.parametrize("skill", SKILLS)
@@ -222,7 +223,7 @@ BROKEN = {
         26,
         "strict JSON",
     ),
-    "a reply about another tip": (FILE.replace(FOLLOWED, '{"verdicts": []}'), 26, "about a1"),
+    "a reply about another tip": (FILE.replace(FOLLOWED, '{"verdicts": {}}'), 26, "about a1"),
     "a verdict that would be refused": (
         FILE.replace(FOLLOWED, FOLLOWED.replace('"followed"', '"contradicted"')),
         26,

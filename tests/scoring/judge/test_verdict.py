@@ -15,7 +15,7 @@ import pytest
 from scoring.judge import errors as e
 from scoring.judge import verdict as v
 from scoring.judge.verdict import Finding, Label, followed_of, parse_reply, verdict_schema
-from tests.scoring.judge.replies import claim, reply, verdict
+from tests.scoring.judge.replies import claim, reply, verdict, with_id_twice
 
 GOOD = reply(verdict())
 ALONE = json.dumps(verdict())
@@ -24,7 +24,7 @@ READ = {
     "as it is": (GOOD, ""),
     "white space around and inside": (GOOD.replace(":", " \r\n\t: \n") + "\n\n", ""),
     "fields in another order": (
-        json.dumps({"verdicts": [dict(reversed(verdict().items()))]}),
+        reply(dict(reversed(verdict().items()))),
         "",
     ),
     "a fence": (f"```json\n{GOOD}\n```", "fence"),
@@ -47,7 +47,7 @@ NO_REPLY = {
     "cut": (GOOD[:-5], e.VerdictNotJson),
     "a byte order mark": (f"\ufeff{GOOD}", e.VerdictNotJson),
     "single quotes": (GOOD.replace('"', "'"), e.VerdictNotJson),
-    "a trailing comma": (GOOD.replace("]}", ",]}"), e.VerdictNotJson),
+    "a trailing comma": (GOOD.replace("}}}", "},}}"), e.VerdictNotJson),
     "a comment": (f"{GOOD} // sure", e.VerdictNotJson),
     "an open think block": (f"<think>well {GOOD}", e.VerdictNotJson),
     "a think block that only ends": (f"well</think>{GOOD}", e.VerdictNotJson),
@@ -65,18 +65,25 @@ NO_REPLY = {
     "a number": ("1", e.VerdictNotObject),
     "encoded twice": (json.dumps(GOOD), e.VerdictNotObject),
     "an empty object": ("{}", e.VerdictFieldMissing),
-    "a verdict without its list": (ALONE, e.VerdictFieldMissing),
+    "a verdict without its id": (ALONE, e.VerdictFieldMissing),
+    "an id without its frame": (f'{{"t1": {ALONE}}}', e.VerdictFieldMissing),
     "the schema of another judge": ('{"followed": true, "reasoning": "r"}', e.VerdictFieldMissing),
     "one field more": ('{"ok": 1, ' + GOOD[1:], e.VerdictFieldUnknown),
-    "verdicts by id": ('{"verdicts": {"t1": 1}}', e.VerdictFieldType),
-    "a null list": ('{"verdicts": null}', e.VerdictFieldType),
-    "a verdict that is a word": ('{"verdicts": ["followed"]}', e.VerdictNotObject),
-    "an unknown id": (reply(verdict("t9")), e.VerdictIdInvalid),
-    "an id in other letters": (reply(verdict("T1")), e.VerdictIdInvalid),
-    "no id": (GOOD.replace('"id": "t1", ', ""), e.VerdictIdInvalid),
-    "a number for an id": (reply(verdict(id=1)), e.VerdictIdInvalid),
-    "an id twice": (reply(verdict(), verdict(label="not_followed")), e.VerdictIdInvalid),
-    "one verdict too many": (reply(verdict(), verdict("t2"), verdict("t3")), e.VerdictIdInvalid),
+    "a list of verdicts": (f'{{"verdicts": [{ALONE}]}}', e.VerdictFieldType),
+    "no verdicts but null": ('{"verdicts": null}', e.VerdictFieldType),
+    "a word for verdicts": ('{"verdicts": "followed"}', e.VerdictFieldType),
+    "one verdict for all": (f'{{"verdicts": {ALONE}}}', e.VerdictIdInvalid),
+    "an unknown id": (reply(t9=verdict()), e.VerdictIdInvalid),
+    "an id in other letters": (reply(T1=verdict()), e.VerdictIdInvalid),
+    "an id with a blank": (reply(**{"t1 ": verdict()}), e.VerdictIdInvalid),
+    "an empty id": (reply(**{"": verdict()}), e.VerdictIdInvalid),
+    "an id twice": (with_id_twice(verdict(), verdict("not_followed")), e.VerdictDuplicateKey),
+    "an id twice, with one verdict": (with_id_twice(verdict(), verdict()), e.VerdictDuplicateKey),
+    "an id twice, spelled apart": (
+        with_id_twice(verdict(), verdict()).replace('"t1"', '"t\\u0031"', 1),
+        e.VerdictDuplicateKey,
+    ),
+    "one verdict too many": (reply(*[verdict()] * 3), e.VerdictIdInvalid),
     "a key twice": (GOOD.replace('"label"', '"label": "unclear", "label"'), e.VerdictDuplicateKey),
     "a key twice, spelled apart": (
         GOOD.replace('"label"', '"l\\u0061bel": "followed", "label"'),
@@ -102,6 +109,7 @@ REFUSED = {
     "a reasoning of 401 characters": ({"reasoning": "x" * 401}, e.VerdictTooLong),
     "a field more": ({"confidence": 1}, e.VerdictFieldUnknown),
     "a switch for the checks": ({"skip_validation": True}, e.VerdictFieldUnknown),
+    "an id inside": ({"id": "t1"}, e.VerdictFieldUnknown),
     "a label of true": ({"label": True}, e.VerdictFieldType),
     "a null label": ({"label": None}, e.VerdictFieldType),
     "a label of another judge": ({"label": "maybe"}, e.VerdictValueUnknown),
@@ -145,10 +153,19 @@ def test_a_reply_that_cannot_be_told_apart_is_refused_as_a_whole(case: str) -> N
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_defect_of_one_verdict_is_its_own_and_leaves_the_others(case: str) -> None:
     change, expected = REFUSED[case]
-    parsed = parse_reply(reply(verdict(**change), verdict("t2", "not_followed")), ["t1", "t2"])
+    parsed = parse_reply(reply(verdict(**change), verdict("not_followed")), ["t1", "t2"])
     assert {name: type(error) for name, error in parsed.refused.items()} == {"t1": expected}
     assert parsed.verdicts.keys() == {"t2"}
     assert "chronyc" not in str(parsed.refused["t1"])
+
+
+@pytest.mark.parametrize("stated", [None, True, 1, "followed", [], [verdict()]])
+def test_a_verdict_that_is_no_object_is_its_own_defect_too(stated: Any) -> None:
+    parsed = parse_reply(reply(stated, verdict("not_followed")), ["t1", "t2"])
+    assert {name: type(error) for name, error in parsed.refused.items()} == {
+        "t1": e.VerdictNotObject
+    }
+    assert parsed.verdicts.keys() == {"t2"}
 
 
 @pytest.mark.parametrize("field", ["claims", "reasoning", "label"])
@@ -160,13 +177,13 @@ def test_every_field_of_a_verdict_is_required(field: str) -> None:
 
 
 def test_ids_that_the_reply_leaves_out_are_missing_in_the_order_in_which_they_were_asked() -> None:
-    parsed = parse_reply(reply(verdict("t3")), ["t2", "t3", "t1"])
+    parsed = parse_reply(reply(t3=verdict()), ["t2", "t3", "t1"])
     assert parsed.missing == ("t2", "t1")
     assert parse_reply(reply(), ["t1"]).missing == ("t1",)
 
 
 def test_the_order_of_the_verdicts_does_not_matter() -> None:
-    parsed = parse_reply(reply(verdict("t2", "unclear"), verdict("t1")), ["t1", "t2"])
+    parsed = parse_reply(reply(t2=verdict("unclear"), t1=verdict()), ["t1", "t2"])
     assert {name: read.label for name, read in parsed.verdicts.items()} == {
         "t1": "followed",
         "t2": "unclear",
@@ -233,12 +250,14 @@ def test_the_schema_accepts_what_the_parser_accepts_and_caps_every_size() -> Non
     schema = verdict_schema(["t1", "t2"])
     validator = jsonschema.Draft202012Validator(schema)
     jsonschema.Draft202012Validator.check_schema(schema)
-    assert not list(validator.iter_errors(json.loads(reply(verdict(), verdict("t2", "unclear")))))
-    bad: list[dict[str, Any]] = [change | {"id": "t2"} for change, _ in REFUSED.values()]
+    assert not list(validator.iter_errors(json.loads(reply(verdict(), verdict("unclear")))))
+    bad: list[dict[str, Any]] = [change for change, _ in REFUSED.values()]
     for change in bad:
         assert list(validator.iter_errors(json.loads(reply(verdict(), verdict(**change)))))
     assert list(validator.iter_errors(json.loads(reply(verdict()))))
-    assert list(validator.iter_errors(json.loads(reply(verdict(), verdict("t3")))))
+    assert list(validator.iter_errors(json.loads(reply(verdict(), t3=verdict()))))
+    assert list(validator.iter_errors(json.loads(reply(verdict(), verdict(), verdict()))))
+    assert list(validator.iter_errors(json.loads(reply(verdict(), None))))
     for part in _parts(schema):
         if part.get("type") == "object":
             assert part["required"] == list(part["properties"])
@@ -259,12 +278,18 @@ def _parts(schema: Any) -> list[dict[str, Any]]:
 
 def test_the_model_writes_the_checklist_before_the_label() -> None:
     verdicts: Any = verdict_schema(["t1"])["properties"]
-    assert list(verdicts["verdicts"]["items"]["properties"]) == [
-        "id",
+    assert list(verdicts["verdicts"]["properties"]["t1"]["properties"]) == [
         "claims",
         "reasoning",
         "label",
     ]
+
+
+def test_the_schema_asks_for_each_id_once_in_the_order_given_whatever_its_name() -> None:
+    ids = ["t3", "properties", "t1"]
+    verdicts: Any = verdict_schema(ids)["properties"]
+    assert list(verdicts["verdicts"]["properties"]) == verdicts["verdicts"]["required"] == ids
+    assert "$ref" not in json.dumps(verdicts)
 
 
 @pytest.mark.parametrize("ids", [[], ["a", "a"], [""], ["x" * 33], [str(n) for n in range(65)]])
