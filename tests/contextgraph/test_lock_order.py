@@ -57,9 +57,9 @@ def _skill(broker: str, settings: Any, tmp_path: Path) -> Any:
 
 
 def caught_tip(**fields: Any) -> tuple[Tip, Run]:
-    """A tip that misled, and the final run whose dream pass will retire it."""
+    """A tip that misled, and the run whose first dream pass will retire it."""
     caught = old_tip(**fields)
-    return caught, give_past(caught, *[MISLEADING] * 3, run=make_run(status="done"))
+    return caught, give_past(caught, *[MISLEADING] * 3, run=make_run(status="finalizing"))
 
 
 def graded_run(*, born: Tip, **fields: Any) -> Attempt:

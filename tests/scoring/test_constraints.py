@@ -39,6 +39,7 @@ def test_a_calibration_says_whose_labels_and_which_judge() -> None:
     refused(row, "calibration_labels_known", labels="guesses")
     refused(row, "calibration_judge_is_named", signal="judge")
     refused(row, "calibration_decided_of_n", decided=2)
+    refused(row, "calibration_adopted_is_a_fit", adopted=True)
 
 
 def test_a_judge_is_paused_once_at_a_time() -> None:

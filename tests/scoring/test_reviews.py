@@ -17,8 +17,8 @@ from memory.audit.suspects import suspects
 from memory.credit import policy_named
 from memory.models import Retrieval, Run, RunEvidence, Tip, TipEvidence
 from memory.retrieval import RankRequest, rank
-from scoring.calibrating import NoReviews, gather_reviews
 from scoring.models import Review
+from scoring.reviewed_rows import NoReviews, gather_reviews
 from scoring.reviews import (
     NotReviewable,
     ReviewedMeanwhile,
