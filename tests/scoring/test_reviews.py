@@ -17,6 +17,7 @@ from memory.audit.suspects import suspects
 from memory.credit import policy_named
 from memory.models import Retrieval, Run, RunEvidence, Tip, TipEvidence
 from memory.retrieval import RankRequest, rank
+from scoring.judge.prompt import PromptLibrary
 from scoring.models import Review
 from scoring.reviewed_rows import NoReviews, gather_reviews
 from scoring.reviews import (
@@ -187,19 +188,21 @@ def test_of_two_reviewers_at_once_both_are_kept_in_one_line() -> None:
     assert evidence.check() == []
 
 
-def test_calibration_against_people_reads_the_words_that_stand() -> None:
+def test_calibration_against_people_reads_the_words_that_stand(settings: Any) -> None:
     first, second = make_retrieval(llm=True), make_retrieval(llm=False)
     record_review(first.pk, followed=True, by="ann")
     record_review(second.pk, followed=True, by="ann")
     record_review(second.pk, followed=False, by="bob")
-    assert [pair.followed for pair in gather_reviews().pairs] == [True, False]
+    prompts = PromptLibrary(settings.PROMPTS_DIR)
+    gathered = gather_reviews(("trace",), prompts=prompts)
+    assert [pair.followed for pair in gathered.pairs] == [True, False]
     out = StringIO()
-    call_command("calibrate_judge", against="human", signals=("judge",), json=True, stdout=out)
+    call_command("calibrate_judge", against="human", signals=("trace",), json=True, stdout=out)
     assert json.loads(out.getvalue())["labels"]["n"] == 2
     for row in (first, second):
         record_review(row.pk, followed=None, by="ann")
     with pytest.raises(NoReviews):
-        gather_reviews()
+        gather_reviews(("trace",), prompts=prompts)
 
 
 def test_a_review_may_be_of_a_tip_that_was_retired_since() -> None:

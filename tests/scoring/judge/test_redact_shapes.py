@@ -6,10 +6,9 @@ All secrets here are made up, and each holds the mark ``Zq`` so that none can be
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
+from scoring.judge.prompt import MAX_SCRIPT_CHARS
 from scoring.judge.redact import redact, redact_within
 
 SECRETS = [
@@ -321,16 +320,8 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.timeout(60)  # a pattern that tries every way to read a text would not end at all
 @pytest.mark.parametrize("piece", HOSTILE)
-def test_hostile_text_costs_no_more_than_its_length(piece: str) -> None:
-    def text(size: int) -> str:
-        return "".join(piece.replace("{n}", str(n)) for n in range(size // len(piece)))
-
-    took = []
-    for size in (25_000, 100_000):
-        hostile = text(size)
-        started = time.process_time()
-        redact(hostile)
-        took.append(time.process_time() - started)
-    assert took[1] < 2.5
-    assert took[1] < 8 * took[0] + 0.15  # four times the text; a quadratic one would take sixteen
+def test_the_longest_hostile_text_that_is_read_comes_to_an_end(piece: str) -> None:
+    hostile = "".join(piece.replace("{n}", str(n)) for n in range(MAX_SCRIPT_CHARS // len(piece)))
+    assert redact(redact(hostile).text).text == redact(hostile).text, "what is taken out stays out"
