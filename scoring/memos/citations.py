@@ -23,27 +23,12 @@ if TYPE_CHECKING:
 
     from scoring.memos.figures_model import Figure
 
-ABBREVIATIONS: Final = frozenset(
-    {"vs", "e", "g", "i", "eg", "ie", "etc", "inc", "ltd", "co", "corp", "no", "nos", "approx"}
-    | {"fig", "figs", "cf", "al", "dr", "mr", "ms", "mrs", "prof", "st", "u", "s", "resp", "est"}
-    | {"min", "max", "avg", "dept", "jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept"}
-    | {
-        "oct",
-        "nov",
-        "dec",
-        "ca",
-        "incl",
-        "excl",
-        "sec",
-        "vol",
-        "jr",
-        "sr",
-        "llc",
-        "plc",
-        "pct",
-        "tot",
-    }
-)
+ABBREVIATIONS: Final = frozenset({
+    "vs", "e", "g", "i", "eg", "ie", "etc", "inc", "ltd", "co", "corp", "no", "nos", "approx",
+    "fig", "figs", "cf", "al", "dr", "mr", "ms", "mrs", "prof", "st", "u", "s", "resp", "est",
+    "min", "max", "avg", "dept", "jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept",
+    "oct", "nov", "dec", "ca", "incl", "excl", "sec", "vol", "jr", "sr", "llc", "plc", "pct", "tot",
+})  # fmt: skip
 _NEW_BLOCK: Final = re.compile(r"[ \t]*(?:[-+*\u2022][ \t]|#{1,6}[ \t]|[|>]|[0-9]+[.)][ \t])")
 _OWN_LINE: Final = re.compile(r"[ \t]*(?:#{1,6}[ \t]|\|)")
 _CLOSERS: Final = ")\"'\u201d\u2019\u00bb"

@@ -1,18 +1,21 @@
 """The cases by which memos are evaluated: a folder of snapshots and one file of texts and scripts.
 
-Guarantees: a folder that does not fit is refused with the case and the cause before anything is run;
+Guarantees: a folder that does not fit is refused with the case and the cause before anything is run
+(`scoring.memos.eval_shape` says what a case holds); `EvalData.digest` names the cases themselves;
 ``{label}`` in a text becomes the citation of the fact of that label, so that no case hangs on numbering.
 The bundled folder is data of ours, made up; an operator may give another. Source: issue 5 (item 8).
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from scoring.memos.eval_shape import SUITES, check_file
 from scoring.memos.facts import FactError
 from scoring.memos.facts_file import load_facts
 
@@ -24,7 +27,6 @@ if TYPE_CHECKING:
 BUNDLED: Final = Path(__file__).parent / "eval_cases"
 FILE_NAME: Final = "cases.json"
 VERSION: Final = 1
-SUITES: Final = ("gate", "guards", "memos", "scenarios")
 
 _LABEL: Final = re.compile(r"\{([^{}]+)\}")
 
@@ -40,6 +42,14 @@ class EvalData:
     snapshots: Mapping[str, Snapshot]
     cases: Mapping[str, tuple[Mapping[str, Any], ...]]
 
+    @property
+    def digest(self) -> str:
+        """64 hex digits that change with any word of any case."""
+        shown = json.dumps(
+            {name: list(cases) for name, cases in self.cases.items()}, sort_keys=True
+        )
+        return hashlib.sha256(shown.encode("utf-8", "surrogatepass")).hexdigest()
+
     def snapshot(self, case: Mapping[str, Any]) -> Snapshot:
         """The snapshot that a case is about; raises EvalDataError."""
         try:
@@ -53,20 +63,18 @@ def read_cases(folder: Path = BUNDLED) -> EvalData:
     path = folder / FILE_NAME
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        if found["version"] != VERSION:
-            raise EvalDataError(f"{path}: version {found['version']}, not {VERSION}")
+        check_file(found, VERSION)
         snapshots = {
             name: replace(load_facts(folder / f"{name}.json"), product=product)
             for name, product in found["snapshots"].items()
         }
-        cases = {suite: tuple(found[suite]) for suite in SUITES}
     except OSError as error:
         raise EvalDataError(f"{path}: {error.strerror}") from error
     except FactError as error:
         raise EvalDataError(f"a snapshot of {folder} does not fit: {error}") from error
-    except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise EvalDataError(f"{path} does not fit: {error}") from error
-    data = EvalData(snapshots, cases)
+    data = EvalData(snapshots, {suite: tuple(found[suite]) for suite in SUITES})
     _check(data, path)
     return data
 
@@ -78,7 +86,10 @@ def _check(data: EvalData, path: Path) -> None:
             raise EvalDataError(f"{path}: {suite}: each case needs a name of its own")
         for case in cases:
             if "snapshot" in case:
-                cited(str(case.get("text", "")), data.snapshot(case))
+                cited(case.get("text", ""), data.snapshot(case))
+                for reply in case.get("replies", ()):
+                    for part in reply.get("draft", ()):
+                        cited(part, data.snapshot(case))
 
 
 def cited(text: str, snapshot: Snapshot) -> str:

@@ -2,9 +2,9 @@
 
 Guarantees: no cache is read or written; both arms see the very same facts, turn and turn about; a text
 that did not come (the writer had to step in) counts 0 in every dimension, never as the writer's good
-grade; where the server was away, or the judge gave no checklist, that is an error, and the pair is
-left out. Differences are per snapshot, with 95 % percentile intervals of a seeded bootstrap over whole
-snapshots; below MIN_SNAPSHOTS pairs there is no interval.
+grade; where the server was away, or the judge gave no checklist, that is an error: it is counted, and
+left out of every mean, share and pair. Differences are per snapshot, with 95 % percentile intervals of
+a seeded bootstrap over whole snapshots; below MIN_SNAPSHOTS pairs there is no interval.
 
 It does not say that the judge is right; judge and writer may be one model. Source: issue 5 (item 8); the
 original measured its two arms on data fetched twice.
@@ -105,25 +105,25 @@ def _grades(
 
 
 def arms_of(cases: Sequence[LiveCase]) -> dict[str, dict[str, Any]]:
-    """Sum up each arm: means of what was graded, shares of all, tokens and seconds per memo."""
+    """Sum up each arm over the memos without an error: means, shares, calls, tokens and seconds."""
     return {arm: _arm([case for case in cases if case.arm == arm]) for arm in ARMS}
 
 
 def _arm(cases: Sequence[LiveCase]) -> dict[str, Any]:
     graded = [case for case in cases if case.grades]
-    tokens = [(case.tokens_in, case.tokens_out) for case in cases]
+    tokens = [(case.tokens_in, case.tokens_out) for case in graded]
     known = [a + b for a, b in tokens if a is not None and b is not None]
     return {
         "memos": len(cases),
         "graded": len(graded),
         "errors": len(cases) - len(graded),
-        "own": _mean([float(case.own) for case in cases]),
-        "accepted": _mean([float(case.accepted) for case in cases]),
-        "calls": _mean([float(case.calls) for case in cases]),
+        "own": _mean([float(case.own) for case in graded]),
+        "accepted": _mean([float(case.accepted) for case in graded]),
+        "calls": _mean([float(case.calls) for case in graded]),
         "writing_tokens": _mean([float(count) for count in known])
-        if len(known) == len(cases)
+        if len(known) == len(graded)
         else None,
-        "seconds": _mean([case.seconds for case in cases]),
+        "seconds": _mean([case.seconds for case in graded]),
         "means": {name: _mean([case.grades[name] for case in graded]) for name in MEASURES},
     }
 

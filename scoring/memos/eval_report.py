@@ -1,9 +1,10 @@
 """The report of an evaluation, and whether it is worse than a baseline.
 
 Guarantees: a report says under which configuration it was made; two reports are compared only if theirs
-is the same (gate, weights, snapshots, and for a live run models, prompts, tier, repeats); offline, any
-lower number and any case that fails is a regression, and a case that the baseline has must still be
-there; live numbers may fall by the allowances below, never more. What cannot be compared is an error.
+is the same (gate, writer, weights, snapshots, cases, prompts, and for a live run models, tier, repeats);
+offline, any lower number and any case that fails is a regression; live numbers may fall by the
+allowances below, never more. What cannot be compared is an error, a live run without one graded memo
+among it: a server that is away is no worse model.
 
 It does not average offline and live numbers. Source: issue 5 (item 8); the original compared runs of
 different models without a word, and passed where its baseline was missing.
@@ -19,9 +20,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from scoring.memos.eval_live import arms_of, lift_of
+from scoring.memos.eval_shape import check_report
 from scoring.memos.eval_suites import COMPOSITE, PLACES
 from scoring.memos.gate import GATE_VERSION
+from scoring.memos.prompt_files import PARTS
 from scoring.memos.rubric import WEIGHTS
+from scoring.memos.writer import WRITER_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     from scoring.memos.eval_data import EvalData
     from scoring.memos.eval_live import LiveCase
     from scoring.memos.eval_suites import CaseResult
+    from scoring.memos.prompt_files import MemoPrompts
 
 SCHEMA: Final = 1
 EQUAL: Final = 1e-9
@@ -45,16 +50,17 @@ class BaselineError(ValueError):
 def report_of(
     data: EvalData,
     results: Sequence[CaseResult],
+    prompts: MemoPrompts,
     *,
     made_at: str,
     live: Sequence[LiveCase] = (),
     live_config: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return a report as plain data. ``made_at`` is an ISO 8601 time."""
+    """Return a report as plain data. ``made_at`` is an ISO 8601 time. Raises PromptError."""
     return {
         "schema": SCHEMA,
         "made_at": made_at,
-        "config": _config(data, live_config),
+        "config": _config(data, prompts, live_config),
         "suites": _suites(results),
         "rubric": _rubric(results),
         "cases": [asdict(result) for result in results],
@@ -62,11 +68,14 @@ def report_of(
     }
 
 
-def _config(data: EvalData, live: Mapping[str, Any] | None) -> dict[str, Any]:
+def _config(data: EvalData, prompts: MemoPrompts, live: Mapping[str, Any] | None) -> dict[str, Any]:
     return {
         "gate": GATE_VERSION,
+        "writer": WRITER_VERSION,
         "weights": {str(name): str(weight) for name, weight in WEIGHTS.items()},
         "snapshots": {name: item.fingerprint() for name, item in sorted(data.snapshots.items())},
+        "cases": data.digest,
+        "prompts": {name: prompts.sha256(name) for name in sorted(PARTS)},
         "live": dict(live) if live is not None else None,
     }
 
@@ -99,13 +108,13 @@ def read_baseline(path: Path) -> dict[str, Any]:
     """Read a report that was kept; raises BaselineError."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
+        check_report(found, SCHEMA)
     except OSError as error:
         raise BaselineError(f"{path}: {error.strerror}: name a report that was kept") from error
-    except ValueError as error:
-        raise BaselineError(f"{path} is no report: {error}") from error
-    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
-        raise BaselineError(f"{path} is no report of schema {SCHEMA}: make it anew with --out")
-    return found
+    except (ValueError, RecursionError) as error:
+        raise BaselineError(f"{path} is no report: {error}; make it anew with --out") from error
+    kept: dict[str, Any] = found
+    return kept
 
 
 def regressions(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
@@ -122,8 +131,10 @@ def regressions(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
                 f"another configuration: {name} is {_short(value)}, in the baseline {_short(other)}; "
                 "make a new baseline with --out"
             )
-    worse = [*_worse_cases(now, before), *_worse_means(now["rubric"], before["rubric"])]
+    worse = [*_failing(now), *_worse_means(now["rubric"], before["rubric"])]
     if now["live"] is not None:
+        if before["live"] is None:
+            raise BaselineError("the baseline has no live part; make a new one with --live --out")
         for arm, numbers in now["live"]["arms"].items():
             worse += _worse_arm(arm, numbers, before["live"]["arms"][arm])
     return worse
@@ -134,17 +145,10 @@ def _short(value: object) -> str:
     return shown if len(shown) <= 120 else shown[:117] + "…"
 
 
-def _worse_cases(now: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[str]:
-    passed = {(case["suite"], case["name"]): case["passed"] for case in now["cases"]}
-    known = {(case["suite"], case["name"]) for case in before["cases"]}
-    if gone := sorted(known - passed.keys()):
-        raise BaselineError(
-            f"{len(gone)} case(s) of the baseline are gone, such as {' / '.join(gone[0])}; "
-            "make a new baseline with --out"
-        )
-    for (suite, name), right in passed.items():
-        if not right:
-            yield f"{suite} / {name} fails"
+def _failing(now: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{case['suite']} / {case['name']} fails" for case in now["cases"] if not case["passed"]
+    ]
 
 
 def _worse_means(now: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[str]:
@@ -155,6 +159,9 @@ def _worse_means(now: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[
 
 
 def _worse_arm(arm: str, now: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[str]:
+    for which, numbers in (("this run", now), ("the baseline", before)):
+        if not numbers["graded"]:
+            raise BaselineError(f"{arm}: no memo of {which} was graded: nothing to compare")
     checks = [
         ("own", now["own"], before["own"], SHARE_DROP),
         ("accepted", now["accepted"], before["accepted"], SHARE_DROP),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _SHARES: Final = ("own", "accepted")
 _NOTE: Final = (
     "own: written by the model, not by the writer in its place (such a memo counts 0). "
-    "errors: the server was away, or the judge gave no grade; left out of means and lift."
+    "errors: the server was away, or the judge gave no grade; left out of everything else."
 )
 
 

@@ -199,10 +199,15 @@ def _packed(parts: Sequence[str]) -> bytes:
     return b"".join(b"%d:%s" % (len(part), part) for part in encoded)
 
 
+def hides(text: str) -> bool:
+    """Whether a text holds a character that is not seen, or a line break."""
+    return any(unicodedata.category(char)[0] == "C" for char in text)
+
+
 def _check_label(label: str) -> None:
     if not label.strip() or len(label) > MAX_LABEL_CHARS:
         raise FactError(f"{label[:40]!r}: a label has 1 to {MAX_LABEL_CHARS} characters")
-    if label != label.strip() or any(unicodedata.category(char)[0] == "C" for char in label):
+    if label != label.strip() or hides(label):
         raise FactError(
             f"{label!r}: a label is one line, with no hidden characters or outer spaces"
         )
@@ -240,6 +245,8 @@ def _check_number(label: str, measure: Measure, value: Decimal) -> None:
         raise FactError(f"{label!r}: the value has more digits than a memo can state")
     if isinstance(exponent, int) and exponent < -2 * MAX_DIGITS:
         raise FactError(f"{label!r}: the value has more decimals than a memo can state")
+    if isinstance(exponent, int) and exponent > MAX_DIGITS:  # a zero of a million digits is one too
+        raise FactError(f"{label!r}: the value has more digits than a memo can state")
     if measure in WHOLE and value != value.to_integral_value():
         raise FactError(f"{label!r}: {value} in whole {measure}; use score or ratio for fractions")
     if measure is Measure.RANK and value < 1:
@@ -253,8 +260,12 @@ def _check_name(label: str, measure: Measure, value: str) -> None:
         raise FactError(
             f"{label!r}: a text in a fact of unit {measure}; the unit of a text is name"
         )
-    hidden = any(unicodedata.category(char)[0] == "C" for char in value)
-    if hidden or "`" in value or value != value.strip() or not 0 < len(value) <= MAX_NAME_CHARS:
+    if (
+        hides(value)
+        or "`" in value
+        or value != value.strip()
+        or not 0 < len(value) <= MAX_NAME_CHARS
+    ):
         raise FactError(
             f"{label!r}: a name is one line of 1 to {MAX_NAME_CHARS} characters, with no backticks,"
             " hidden characters or outer spaces"

@@ -1,8 +1,9 @@
 """Reads a file of facts that a user gives: JSON or CSV, into a snapshot of product ``external``.
 
 Guarantees: every row is read or the file is refused; an error names the row, the column, the cause and
-the mend; numbers are read as decimals and never pass through a float. It guesses nothing: no
-thousands separators, no percent signs in values, no column by position.
+the mend; numbers are read as decimals and never pass through a float. A row that no memo could state is
+refused with what the gate says to it. It guesses nothing: no thousands separators, no percent signs in
+values, no column by position.
 Source: issue 5, so that the case of ADR-0006 itself (a company's figures) works too.
 """
 
@@ -15,12 +16,13 @@ from datetime import date
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Final
 
-from scoring.memos.facts import Fact, FactError, Materiality, Snapshot, Value, fact_id
+from scoring.memos.facts import Fact, FactError, Materiality, Snapshot, Value, fact_id, hides
 from scoring.memos.facts_formula import Formula
+from scoring.memos.facts_stated import unstatable
 from scoring.memos.units import ALIASES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 PRODUCT: Final = "external"
@@ -155,12 +157,22 @@ def _snapshot(
     facts = tuple(_fact(number, row, ids) for number, row in rows)
     if not facts:
         raise FactsFileError("no facts", "give at least one row")
+    if hides(identifier):
+        raise FactsFileError("hidden characters in the identifier", "name it in plain text")
     try:
-        return Snapshot(PRODUCT, identifier, as_of, facts)
-    except FactsFileError:
-        raise
+        snapshot = Snapshot(PRODUCT, identifier, as_of, facts)
     except FactError as error:
         raise FactsFileError(str(error), "mend the rows it names") from None
+    _check_stated(snapshot, [number for number, _ in rows])
+    return snapshot
+
+
+def _check_stated(snapshot: Snapshot, numbers: Sequence[int]) -> None:
+    """Raise FactsFileError on the first fact whose plainest statement the gate refuses."""
+    for item, number in zip(snapshot.facts, numbers, strict=True):
+        if found := unstatable(item, snapshot):
+            cause, mend = f"no memo could state this: {found}", "write the label in plain words"
+            raise FactsFileError(cause, mend, row=number, column="label")
 
 
 def _check_fields(number: int, row: Mapping[str, object]) -> None:
@@ -207,10 +219,14 @@ def _fact(number: int, row: Mapping[str, object], ids: Mapping[str, str]) -> Fac
         mend = f"use {', '.join(Formula)}"
         raise FactsFileError(f"{formula!r} is no formula", mend, row=number, column="formula")
     value = _value(number, row.get("value"), unit)
+    sources = tuple(_several(number, row, "provenance"))
+    if any(map(hides, sources)):
+        cause, mend = "hidden characters or a line break", "give a source in plain text"
+        raise FactsFileError(cause, mend, row=number, column="provenance")
     try:
         return Fact(
             _label(number, row), unit, value, Materiality(level),
-            tuple(_several(number, row, "provenance")),
+            sources,
             tuple(_inputs(number, row, ids)), Formula(formula) if formula else None,
         )  # fmt: skip
     except FactsFileError:

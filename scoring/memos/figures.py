@@ -14,6 +14,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
+from scoring.memos.figures_bare import both_at, cites
 from scoring.memos.figures_dates import date_at
 from scoring.memos.figures_model import (
     Figure,
@@ -54,24 +55,11 @@ _SCALED: Final = (
     "mio", "mrd", "myriad",
 )  # fmt: skip
 """Scales and what looks like one; those that are read have been taken off before this is asked."""
-_BEFORE_MINUS: Final = frozenset(
-    {
-        "is",
-        "was",
-        "were",
-        "are",
-        "be",
-        "of",
-        "by",
-        "at",
-        "to",
-        "from",
-        "than",
-        "and",
-        "came",
-        "reached",
-    }
-)
+_BEFORE_MINUS: Final = frozenset({
+    "is", "was", "were", "are", "be", "of", "by", "at", "to", "from", "than", "and", "came",
+    "reached",
+})  # fmt: skip
+_BEFORE_ONCE: Final = frozenset({"only", "just", "exactly", "than", "least", "most"})
 _RANKED: Final = frozenset({"ranked", "ranks", "rank", "came", "comes", "finished", "placed"})
 _LONE_UNITS: Final = frozenset({"percent", "pct", "bps", "bp", "pp", "dollars", "euros"})
 _BEFORE_LONE_UNIT: Final = frozenset({"in", "as", "of", "the", "this", "by", "are", "is"})
@@ -81,22 +69,26 @@ def find_figures(
     tokens: Sequence[Token],
     masked: Collection[int] = (),
     nouns: Collection[str] = (),
+    known: Collection[str] = (),
 ) -> Found:
     """Read the tokens of one sentence.
 
     ``masked`` are indexes to leave out (the words of a fact's own label); ``nouns`` are stems of what
-    the facts count: "no", "every" and "the first" before one of them are figures.
+    the facts count: "no", "every" and "the first" before one of them are figures. ``known`` are words
+    of the labels of the facts that the sentence cites: "always" in one of them is no figure.
     """
-    reader = _Sentence(tokens, frozenset(masked), frozenset(nouns))
+    reader = _Sentence(tokens, frozenset(masked), frozenset(nouns), frozenset(known))
     reader.read()
     return Found(tuple(reader.figures), tuple(reader.unreadable), tuple(reader.vague))
 
 
 class _Sentence:
     def __init__(
-        self, tokens: Sequence[Token], masked: frozenset[int], nouns: frozenset[str]
-    ) -> None:
+        self, tokens: Sequence[Token], masked: frozenset[int], nouns: frozenset[str],
+        known: frozenset[str],
+    ) -> None:  # fmt: skip
         self.tokens, self.masked, self.nouns = tokens, masked, nouns
+        self.known, self.cites = known, cites(tokens)
         self.used = set(masked)
         self.figures: list[Figure] = []
         self.unreadable: list[Unreadable] = []
@@ -132,7 +124,7 @@ class _Sentence:
             self.used.update(range(error.first, error.stop))
             return max(at + 1, error.stop)
         if figure is None:
-            if vague_at(self.tokens, at, self.nouns):
+            if vague_at(self.tokens, at, self.nouns, bare=self._is_bare(at)):
                 self.vague.append(token)
             return at + 1
         return self._with_second(figure)
@@ -176,13 +168,17 @@ class _Sentence:
         spelled = spelled_at(tokens, at) or self._small_word(at)
         if spelled and not self.masked & set(range(at, spelled.stop)):
             return self._in_words(at, spelled)
-        if quantity := quantity_at(tokens, at, self.nouns):
+        if quantity := quantity_at(tokens, at, self.nouns, bare=self._is_bare(at)):
             shape, stop = quantity
             value = Decimal(shape is Shape.ALL)
             return self._make(
                 at, stop, value=value, step=Decimal("0.01"), shape=shape, spelled=True
             )
         return None
+
+    def _is_bare(self, at: int) -> bool:
+        """Whether "nothing", "most" and the like are read at ``at`` without a noun behind them."""
+        return self.cites and self.tokens[at].norm not in self.known
 
     def _small_word(self, at: int) -> Spelled | None:
         """Read first, second, single and once where they say how many or in which place."""
@@ -196,16 +192,11 @@ class _Sentence:
             return Spelled(Decimal(EARLY[token.norm]), Decimal(1), at + 1, Spelling.ORDINAL)
         if token.is_word("single", "sole", "lone") and stem(following) in self.nouns:
             return one
+        if token.is_word("both") and self._is_bare(at) and both_at(self.tokens, at):
+            return Spelled(Decimal(2), Decimal(1), at + 1, Spelling.CARDINAL)
         if token.is_word("once") and word_at(self.tokens, at - 1) != "at":
             closes = at + 1 >= len(self.tokens) or self.tokens[at + 1].kind is not TokenKind.WORD
-            before = word_at(self.tokens, at - 1) in {
-                "only",
-                "just",
-                "exactly",
-                "than",
-                "least",
-                "most",
-            }
+            before = word_at(self.tokens, at - 1) in _BEFORE_ONCE
             return one if (closes and word_at(self.tokens, at + 1) != ",") or before else None
         return None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from scoring.memos.figures_units import Bound, Shape
 
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from datetime import date
 
     from scoring.memos.figures_tokens import Token
+
+
+MAX_FIGURE_CHARS: Final = 130
+"""A value has at most 30 digits, and 60 decimals, see `scoring.memos.facts`; commas stand between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,7 @@ def digits_of(token: Token) -> tuple[Decimal, Decimal, Decimal]:
     shown = token.text.replace("\u2212", "-")
     mantissa, _, exponent = shown.lower().partition("e")
     power = int(exponent) if exponent else 0
-    if abs(power) > 40 or len(shown) > 60:
+    if abs(power) > 40 or len(shown) > MAX_FIGURE_CHARS:
         raise NotAFigureError("a number beyond all facts", 0, 1)
     plain = "".join(char for char in mantissa if char.isdigit() or char == ".")
     step = Decimal(1).scaleb(power - len(plain.partition(".")[2]))

@@ -68,82 +68,17 @@ SECONDS: Final = {
 }  # fmt: skip
 """Seconds of a unit of time; months and years have no fixed length."""
 LOOSE_TIMES: Final = frozenset({"month", "year", "decade", "quarter", "fortnight", "century"})
-OTHER_UNITS: Final = frozenset(
-    {
-        "byte",
-        "kilobyte",
-        "megabyte",
-        "gigabyte",
-        "terabyte",
-        "bit",
-        "kb",
-        "mb",
-        "gb",
-        "tb",
-        "kib",
-        "mib",
-    }
-    | {
-        "gib",
-        "km",
-        "kilometre",
-        "kilometer",
-        "metre",
-        "meter",
-        "mile",
-        "kg",
-        "kilogram",
-        "gram",
-        "ton",
-    }
-    | {
-        "tonne",
-        "degree",
-        "volt",
-        "watt",
-        "hz",
-        "khz",
-        "mhz",
-        "ghz",
-        "promille",
-        "permille",
-        "litre",
-        "bp",
-    }
-    | {
-        "kilotoken",
-        "rpm",
-        "dpi",
-        "pixel",
-        "px",
-        "inch",
-        "foot",
-        "feet",
-        "ounce",
-        "acre",
-        "cm",
-        "mm",
-    }
-)
-TIMES_AFTER: Final = frozenset(
-    [
-        "as",
-        "more",
-        "higher",
-        "larger",
-        "greater",
-        "bigger",
-        "the",
-        "that",
-        "what",
-        "its",
-        "fewer",
-        "less",
-        "lower",
-        "smaller",
-        "longer",
-    ]
-)
+OTHER_UNITS: Final = frozenset({
+    "byte", "kilobyte", "megabyte", "gigabyte", "terabyte", "bit", "kb", "mb", "gb", "tb", "kib",
+    "mib", "gib", "km", "kilometre", "kilometer", "metre", "meter", "mile", "kg", "kilogram",
+    "gram", "ton", "tonne", "degree", "volt", "watt", "hz", "khz", "mhz", "ghz", "promille",
+    "permille", "litre", "bp", "kilotoken", "rpm", "dpi", "pixel", "px", "inch", "foot", "feet",
+    "ounce", "acre", "cm", "mm",
+})  # fmt: skip
+TIMES_AFTER: Final = frozenset({
+    "as", "more", "higher", "larger", "greater", "bigger", "the", "that", "what", "its", "fewer",
+    "less", "lower", "smaller", "longer",
+})  # fmt: skip
 BOUNDS: Final = (
     (("more", "than"), Bound.ABOVE), (("greater", "than"), Bound.ABOVE), (("over",), Bound.ABOVE),
     (("higher", "than"), Bound.ABOVE), (("larger", "than"), Bound.ABOVE), (("above",), Bound.ABOVE),

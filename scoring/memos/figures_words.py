@@ -49,20 +49,14 @@ TEN_FOLD: Final = {word: 10 * (number + 2) for number, word in enumerate(TENS)} 
 MULTIPLIERS: Final = {"hundred": 100, "dozen": 12} | SCALES
 CARDINALS: Final = ONES | TEN_FOLD | MULTIPLIERS
 PAIRS: Final = {
-    "couple": 2,
-    "pair": 2,
-    "duo": 2,
-    "trio": 3,
-    "quartet": 4,
-    "quintet": 5,
-    "handful": 5,
-}
+    "couple": 2, "pair": 2, "duo": 2, "trio": 3, "quartet": 4, "quintet": 5, "handful": 5,
+}  # fmt: skip
 MULTIPLES: Final = {
     "twice": 2, "thrice": 3, "double": 2, "doubled": 2, "doubles": 2, "doubling": 2, "triple": 3,
     "tripled": 3, "triples": 3, "tripling": 3, "treble": 3, "trebled": 3, "quadruple": 4,
     "quadrupled": 4, "quadruples": 4, "quintuple": 5, "quintupled": 5, "tenfold": 10,
 }  # fmt: skip
-HALVED: Final = frozenset({"halved", "halve", "halves", "halving"})
+_TWICE_DONE: Final = frozenset({"check", "checked", "checks", "quote", "quoted"})
 PARTS: Final = {
     "half": 2, "halves": 2, "third": 3, "quarter": 4, "fifth": 5, "sixth": 6, "seventh": 7,
     "eighth": 8, "ninth": 9, "tenth": 10, "twentieth": 20, "hundredth": 100, "thousandth": 1000,
@@ -103,10 +97,11 @@ def taken_apart(tokens: Sequence[Token]) -> list[tuple[int, int]]:
     words = [at for at, token in enumerate(tokens) if token.kind is TokenKind.WORD]
     found = []
     for place, first in enumerate(words):
-        joined = tokens[first].norm
-        for last in words[place + 1 : place + 10]:
+        near = words[place : place + 10]
+        joined, pieces = tokens[first].norm, [tokens[first].norm]
+        for last in near[1:]:
             joined += tokens[last].norm
-            pieces = [tokens[at].norm for at in words if first <= at <= last]
+            pieces.append(tokens[last].norm)
             short = len(pieces) == 2 or all(len(piece) == 1 for piece in pieces)
             between = tokens[first + 1 : last]
             bare = all(
@@ -158,13 +153,7 @@ def _multiple(tokens: Sequence[Token], at: int, word: str) -> Spelled | None:
     if word not in MULTIPLES:
         return None
     following = _next_word(tokens, at + 1)
-    if word in {"double", "triple"} and following in {
-        "check",
-        "checked",
-        "checks",
-        "quote",
-        "quoted",
-    }:
+    if word in {"double", "triple"} and following in _TWICE_DONE:
         return None
     counts = word in {"twice", "thrice"} and following not in {"as", "the", "that", "its"}
     return _exact(MULTIPLES[word], at + 1, Spelling.CARDINAL if counts else Spelling.MULTIPLE)

@@ -14,6 +14,7 @@ original's gate are its tests.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from decimal import localcontext
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -21,26 +22,22 @@ from scoring.memos.citations import Bound, Citing, Sentence, bind, citings_of, s
 from scoring.memos.figures import find_figures
 from scoring.memos.figures_tokens import Token, TokenKind, hidden_in, tokens_of
 from scoring.memos.figures_units import Bound as Limit
-from scoring.memos.gate_direction import Anchor, says_less, turns
-from scoring.memos.gate_labels import (
-    Labels,
-    Mention,
-    Window,
-    masked_by,
-    speaks_of_another,
-    stems_of,
-)
+from scoring.memos.gate_bare import Anchor
+from scoring.memos.gate_claims import speaks_of_another
+from scoring.memos.gate_direction import says_less, turns
+from scoring.memos.gate_labels import Labels, Mention, Window, masked_by, stems_of
 from scoring.memos.gate_match import misfit
 from scoring.memos.gate_names import Names
 from scoring.memos.gate_report import Finding, FindingKind, GateReport, Sourced
 from scoring.memos.gate_words import aggregate_unknown_to, denies, rate_unknown_to
 from scoring.memos.render import rendered
+from scoring.memos.units import EXACT_DIGITS
 
 if TYPE_CHECKING:
     from scoring.memos.facts import Fact, Snapshot
     from scoring.memos.figures_model import Figure, Found
 
-GATE_VERSION: Final = "gate-1"
+GATE_VERSION: Final = "gate-2"
 """Part of every key under which a passed memo is kept."""
 MAX_CHARS: Final = 40_000
 MAX_FINDINGS: Final = 200
@@ -52,7 +49,8 @@ def check(text: str, snapshot: Snapshot) -> GateReport:
         found = Finding(FindingKind.TOO_LONG, 0, len(text), f"{len(text)} characters")
         return GateReport((found,), (), 0, frozenset())
     gate = _Gate(text, snapshot)
-    gate.run()
+    with localcontext(prec=EXACT_DIGITS):
+        gate.run()
     findings = sorted(gate.findings, key=lambda finding: (finding.start, finding.end, finding.kind))
     return GateReport(
         tuple(dict.fromkeys(findings))[:MAX_FINDINGS], tuple(gate.sourced), gate.figures,
@@ -126,11 +124,13 @@ class _Gate:
     def _read(self, tokens: tuple[Token, ...], *, is_row: bool) -> _Read:
         mentions = self.labels.mentions(tokens)
         masked = masked_by(tokens, mentions)
-        found = find_figures(tokens, masked, self.labels.nouns)
+        citings = citings_of(tokens)
+        items = [self.snapshot.by_citation.get(ref) for citing in citings for ref in citing.refs]
+        known = {word for item in items if item is not None for word in self.labels.words(item)}
+        found = find_figures(tokens, masked, self.labels.nouns, known)
         if self.snapshot.as_of is not None:
             kept = tuple(one for one in found.figures if not self._is_as_of(one, tokens))
             found = replace(found, figures=kept)
-        citings = citings_of(tokens)
         bound = bind(found.figures, citings)
         return _Read(tokens, mentions, masked, found, citings, bound, is_row)
 
@@ -250,7 +250,7 @@ class _Gate:
             add(FindingKind.WRONG_UNIT, f"the fact is no rate: {item.label!r}")
         if denies(item, window, tokens, self.labels):
             add(FindingKind.NEGATED, f"the fact is {item.label!r}")
-        if name := self.names.other_subject(item, window, tokens):
+        if name := self.names.other_subject(item, window, tokens, self.snapshot):
             add(FindingKind.WRONG_NAME, f"the text speaks of `{name}`, the fact is {item.label!r}")
         return len(self.findings) == count
 

@@ -1,10 +1,10 @@
 """Whether rises, falls and comparisons are what the facts show.
 
-Guarantees: a word of direction that belongs to a figure must be shown by a fact: a change with that
-sign, or two levels that compare that way ("fell from 80% [F1] to 72% [F2]"). What no fact of the
-sentence shows is reported as unproven, so that "rose to 72% [F1]" does not pass on the level alone.
-Words of direction in a fact's own label are part of the label. A sentence that cites nothing is not
-read here.
+Guarantees: a word of direction that belongs to a figure, or to a citation without one ("is up [F5]"),
+must be shown by a fact: a change with that sign, or two levels that compare that way ("fell from 80%
+[F1] to 72% [F2]"); a word of standing still, by a change of zero. What no fact of the sentence shows
+is reported as unproven, so that "rose to 72% [F1]" does not pass on the level alone. Words of direction
+in a fact's own label are part of the label. A sentence that cites nothing is not read here.
 
 Source: issue 5, "comparative words with a figure must match the sign of a difference".
 """
@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING, Final
 
 from scoring.memos.facts_formula import Formula
 from scoring.memos.figures_units import Shape, word_at
+from scoring.memos.gate_bare import STAYED, Anchor, is_change, turns_bare
 from scoring.memos.gate_report import FindingKind
 from scoring.memos.gate_vocabulary import (
-    CHANGES,
     DOWN,
     LESS,
     LOSS,
     MORE,
     PLACES,
     PROFIT,
+    STILL,
     UNCLEAR,
     UP,
 )
-from scoring.memos.units import Measure
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -40,17 +40,6 @@ if TYPE_CHECKING:
 
 _TO: Final = frozenset({"to", "from", "at"})
 NEAR: Final = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Anchor:
-    """A figure with its fact, or a citation without a figure, in the order of the sentence."""
-
-    first: int
-    stop: int
-    cited: int
-    item: Fact
-    shape: Shape | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +62,6 @@ def says_less(item: Fact, window: Window, tokens: Sequence[Token], labels: Label
     return False
 
 
-def is_change(item: Fact, labels: Labels) -> bool:
-    """Whether the sign of the fact says that something rose or fell."""
-    told = item.formula is not None and item.formula.is_change
-    words = labels.words(item) & (UP | DOWN | (CHANGES - {"margin"}))
-    return told or bool(words) or item.measure is Measure.POINTS
-
-
 def turns(
     tokens: Sequence[Token], anchors: Sequence[Anchor], skipped: Collection[int], labels: Labels
 ) -> list[Turn]:
@@ -94,10 +76,15 @@ def turns(
             continue
         if word in LOSS | PROFIT:
             fault = _loss(at, word, anchors, labels)
-        elif word in UP | DOWN or (word in MORE | LESS and _compares(tokens, at, anchors)):
+        elif word in UP | DOWN or (
+            word in MORE | LESS
+            and (_compares(tokens, at, anchors) or turns_bare(tokens, at, anchors, labels))
+        ):
             fault = _direction(tokens, at, anchors, labels, rising=word in UP | MORE)
-        elif word in UNCLEAR and _touches(at, anchors):
+        elif word in UNCLEAR and (_touches(at, anchors) or _change_of(at, anchors, labels)):
             fault = Turn(FindingKind.UNPROVEN_DIRECTION, at, None)
+        elif word in STILL or (word == "same" and word_at(tokens, at - 2) in STAYED):
+            fault = _still(at, anchors, labels)
         else:
             continue
         if fault is not None:
@@ -140,7 +127,8 @@ def _compares(tokens: Sequence[Token], at: int, anchors: Sequence[Anchor]) -> bo
     if figured and following in {"by", "from"}:
         return True
     if figured and after is not None and following == "to" and word in {"up", "down"}:
-        return after.first - at <= NEAR + 1  # "up to date" compares nothing
+        dated = word_at(tokens, at + 2) in {"date", "now", "here"}  # "up to date" compares nothing
+        return after.first - at <= NEAR + 1 and not dated
     than = any(word_at(tokens, later) == "than" for later in range(at + 1, at + 5))
     if than and (after is not None or _previous(anchors, at) is not None):
         return True
@@ -150,6 +138,22 @@ def _compares(tokens: Sequence[Token], at: int, anchors: Sequence[Anchor]) -> bo
     return before is not None and before.shape is not None and (
         at <= before.cited or at - before.cited <= 1
     ) and at - before.stop <= NEAR + 1  # fmt: skip
+
+
+def _change_of(at: int, anchors: Sequence[Anchor], labels: Labels) -> Anchor | None:
+    """Return the change that a word belongs to: the next fact of the sentence, or else the last."""
+    for anchor in (_next(anchors, at), _previous(anchors, at)):
+        if anchor is not None:
+            return anchor if is_change(anchor.item, labels) else None
+    return None
+
+
+def _still(at: int, anchors: Sequence[Anchor], labels: Labels) -> Turn | None:
+    change = _change_of(at, anchors, labels)
+    if change is not None:
+        return Turn(FindingKind.WRONG_DIRECTION, at, change) if change.item.number else None
+    touched = any(anchor.shape is not None for anchor in anchors) and _touches(at, anchors)
+    return Turn(FindingKind.UNPROVEN_DIRECTION, at, None) if touched else None
 
 
 def _next(anchors: Sequence[Anchor], at: int) -> Anchor | None:
@@ -183,7 +187,8 @@ def _direction(
     candidates = (
         [before, after] if close and word_at(tokens, at) in MORE | LESS else [after, before]
     )
-    for anchor in candidates:
+    pair = _levels(tokens, at, before, after)
+    for anchor in candidates if pair is None else ():
         if anchor is not None and is_change(anchor.item, labels):
             return _held(at, anchor, _signed(anchor.item, labels), rising=rising)
     for anchor in (before, after):
@@ -192,13 +197,23 @@ def _direction(
             continue
         if anchor.item.number is not None and anchor.item.formula is Formula.RATIO:
             return _held(at, anchor, anchor.item.number - 1, rising=rising)
-    pair = _pair(tokens, at, anchors, before, after)
+    pair = pair or _pair(tokens, at, anchors, before, after)
     if pair is None:
         return Turn(FindingKind.UNPROVEN_DIRECTION, at, after or before)
     later, earlier = pair
     if later.item.number is None or earlier.item.number is None:
         return Turn(FindingKind.UNPROVEN_DIRECTION, at, later)
     return _held(at, later, later.item.number - earlier.item.number, rising=rising)
+
+
+def _levels(
+    tokens: Sequence[Token], at: int, before: Anchor | None, after: Anchor | None
+) -> tuple[Anchor, Anchor] | None:
+    """Return two figures that are compared as they stand: "the change, 4 [F1], was above 9 [F2]"."""
+    if before is None or after is None or not _alike(before, after):
+        return None
+    than = word_at(tokens, at) in PLACES or word_at(tokens, at + 1) in {"than", "from"}
+    return (before, after) if than and word_at(tokens, at - 1) in STAYED else None
 
 
 def _signed(item: Fact, labels: Labels) -> Decimal | None:

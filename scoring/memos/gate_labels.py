@@ -1,9 +1,8 @@
-"""Whether the words beside a figure speak of the fact that it cites.
+"""The labels of a snapshot: where they stand in a text, word for word, and what words they are made of.
 
-Guarantees: where a sentence names a fact by its label, a figure bound to another fact is reported; where
-a fact's label has a subject in backticks, its figure may not stand with another subject; a denial, an
-average or a rate that the label does not know is reported. What is paraphrased beyond the label's own
-words is not judged here: that is the judge's part, and a signal, not a proof.
+Guarantees: of two labels that overlap the longer is found; a number inside of a label is part of the
+label, unless the text glues more to it. It compares words and stems, not senses: what a figure beside
+a label says is read by `scoring.memos.gate_claims`.
 
 Source: hole 1 of the original gate ("no label check"), ADR-0006.
 """
@@ -20,43 +19,15 @@ from scoring.memos.figures_words import CARDINALS
 from scoring.memos.units import Measure
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from scoring.memos.facts import Fact, Snapshot
 
-STOP: Final = frozenset(
-    {
-        "the",
-        "and",
-        "for",
-        "with",
-        "from",
-        "that",
-        "this",
-        "than",
-        "was",
-        "were",
-        "are",
-        "has",
-        "had",
-    }
-    | {
-        "been",
-        "its",
-        "per",
-        "all",
-        "any",
-        "not",
-        "out",
-        "into",
-        "over",
-        "under",
-        "who",
-        "which",
-        "when",
-    }
-    | {"a", "an", "of", "in", "on", "to", "by", "at", "is", "it", "as", "or", "be", "no"}
-)
+STOP: Final = frozenset({
+    "the", "and", "for", "with", "from", "that", "this", "than", "was", "were", "are", "has", "had",
+    "been", "its", "per", "all", "any", "not", "out", "into", "over", "under", "who", "which",
+    "when", "a", "an", "of", "in", "on", "to", "by", "at", "is", "it", "as", "or", "be", "no",
+})  # fmt: skip
 _NO_NOUNS: Final = STOP | {
     "share", "rate", "value", "total", "number", "count", "mean", "average", "median", "first",
     "last", "only", "change", "difference", "time", "none", "more", "less", "most", "least", "before",
@@ -64,56 +35,6 @@ _NO_NOUNS: Final = STOP | {
     "best", "worst", "new", "shown", "seen", "made", "done",
 }  # fmt: skip
 _BEFORE: Final = frozenset("-\u2212\u2013$\u20ac\u00a3+")
-_GENERIC: Final = frozenset(
-    {
-        "time",
-        "item",
-        "case",
-        "them",
-        "total",
-        "altogether",
-        "overall",
-        "so",
-        "far",
-        "here",
-        "there",
-        "only",
-    }
-    | {
-        "such",
-        "each",
-        "together",
-        "these",
-        "those",
-        "one",
-        "figure",
-        "value",
-        "thing",
-        "cite",
-        "then",
-    }
-    | {
-        "but",
-        "just",
-        "now",
-        "still",
-        "also",
-        "again",
-        "both",
-        "more",
-        "fewer",
-        "less",
-        "most",
-        "least",
-    }
-)
-_BARE: Final = STOP | {
-    "they", "stood", "came", "figure", "value", "number", "total", "reached", "being", "amounted", "here",
-    "there", "then", "later", "next", "these", "those", "be", "now", "only", "just", "about", "some",
-    "exactly", "around",
-}  # fmt: skip
-"""Words beside which a figure speaks of what the memo spoke of last."""
-NEAR: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +110,10 @@ class Labels:
         """The subjects of all facts."""
         return frozenset(name for item in self._snapshot.facts for name in self.subjects(item))
 
+    def is_subject(self, name: str) -> bool:
+        """Whether a name is what a fact, or the whole snapshot, is about."""
+        return name in self.all_subjects or name == self.identifier
+
     def subjects(self, item: Fact) -> frozenset[str]:
         """Return what a fact is about: the parts of its label in backticks."""
         return self._subjects[item.id]
@@ -202,6 +127,10 @@ class Labels:
     def stems(self, item: Fact) -> frozenset[str]:
         """Return the stems of the words of weight of a fact's label, and its subjects."""
         return self._stems[item.id]
+
+    def stems_by_id(self, name: str) -> frozenset[str]:
+        """Return the same of the fact with this id."""
+        return self._stems[name]
 
     def mentions(self, tokens: Sequence[Token]) -> list[Mention]:
         """Return the labels that stand in ``tokens`` word for word; of two that overlap the longer."""
@@ -262,93 +191,3 @@ def _goes_on(tokens: Sequence[Token], mention: Mention) -> bool:
 
 def _is_number(token: Token) -> bool:
     return token.kind is TokenKind.NUM or token.norm in CARDINALS
-
-
-def speaks_of_another(
-    item: Fact, window: Window, tokens: Sequence[Token], mentions: Sequence[Mention],
-    labels: Labels, snapshot: Snapshot, last: Mention | None, beside: Collection[str],
-) -> str:  # fmt: skip
-    """Return the label of the fact that the text names instead of ``item``, or "".
-
-    ``last`` is the label that the memo named last before this figure's window; ``beside`` are the ids
-    of the facts whose figures share the citation, and whose words stand in the same window.
-    """
-    here = stems_of(tokens[window.begin : window.end])
-    own = labels.stems(item)
-    inputs = set(item.derived_from)
-    named = {name for mention in mentions for name in mention.ids}
-    shows_inputs = bool(inputs) and inputs <= named
-    nearest = nearest_mention(window, mentions)
-    if nearest is not None and item.id not in nearest.ids:
-        other = snapshot.by_id[min(nearest.ids)]
-        # "failed attempts" is not "attempts"; "attempts that failed" may stand for "failed attempts"
-        said = own <= here and not own < labels.stems(other)
-        return "" if said or shows_inputs else other.label
-    if shows_inputs:
-        return ""
-    before = stems_of(tokens[window.begin : window.cited])
-    others = [other for other in snapshot.facts if other.id not in {item.id, *beside}]
-    if longer := _longer(own, here, before, others, labels):
-        return longer
-    if own <= here or nearest is not None:
-        return ""
-    return _unsaid(item, window, tokens, own) or _carried(
-        item, window, tokens, labels, snapshot, last
-    )
-
-
-def _longer(
-    own: frozenset[str], here: frozenset[str], before: frozenset[str],
-    others: Sequence[Fact], labels: Labels,
-) -> str:  # fmt: skip
-    """Return a label that stands there in any order of its words, and says more than the fact's own."""
-    for other in others:
-        wanted = labels.stems(other)
-        if len(wanted) > 1 and wanted <= before and (own < wanted or not own <= here):
-            return other.label
-    return ""
-
-
-def _unsaid(item: Fact, window: Window, tokens: Sequence[Token], own: frozenset[str]) -> str:
-    """Return what is counted between a figure and its citation, if the label knows nothing of it."""
-    if item.measure not in {Measure.COUNT, Measure.RANK}:
-        return ""
-    between = stems_of(
-        [t for t in tokens[window.figure_stop : window.cited] if t.kind is TokenKind.WORD]
-    )
-    counted = between - _GENERIC - _BARE
-    return " ".join(sorted(counted)) if counted and not counted & own else ""
-
-
-def _carried(
-    item: Fact, window: Window, tokens: Sequence[Token],
-    labels: Labels, snapshot: Snapshot, last: Mention | None,
-) -> str:  # fmt: skip
-    """Return the label that "it" stands for, if it is another fact's."""
-    part = tokens[window.begin : window.figure_first]
-    words = {token.norm for token in part if token.kind is TokenKind.WORD}
-    said = labels.stems(item) <= stems_of(tokens[: window.end])
-    of_it = last is not None and bool(last.ids & {item.id, *item.derived_from})
-    if last is None or words - _BARE or of_it or said:
-        return ""
-    return snapshot.by_id[min(last.ids)].label
-
-
-def nearest_mention(window: Window, mentions: Sequence[Mention]) -> Mention | None:
-    """Return the label that stands nearest to a figure within its window; after it on a tie."""
-    best: tuple[int, int] | None = None
-    found: Mention | None = None
-    for mention in mentions:
-        if mention.first < window.begin or mention.stop > window.end:
-            continue
-        after = mention.first >= window.figure_stop
-        distance = (
-            mention.first - window.figure_stop if after else window.figure_first - mention.stop
-        )
-        if after and mention.first >= window.cited:
-            distance += (
-                2 * NEAR
-            )  # behind the citation: a label there is most likely the next figure's
-        if best is None or (distance, not after) < best:
-            best, found = (distance, not after), mention
-    return found

@@ -4,7 +4,7 @@ Guarantees: a figure fits a fact only if its unit is the fact's, and its number 
 a right rounding of it at the place it is written to, within the tolerance of the unit. Nothing that is
 not zero may be called zero, and nothing but all of it "100%" or "every". A bound ("more than 70%")
 must be true and near. No word loosens more than that. It looks at one figure and one fact only;
-direction and names are read by `scoring.memos.gate_direction` and `scoring.memos.gate_labels`.
+direction and names are read by `scoring.memos.gate_direction` and `scoring.memos.gate_claims`.
 
 Source: issue 5; the original allowed two percent or 0.05 of anything (hole 4).
 """
@@ -20,8 +20,6 @@ from scoring.memos.gate_report import FindingKind
 from scoring.memos.units import Measure, Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from scoring.memos.facts import Fact
     from scoring.memos.figures_model import Figure
 
@@ -29,12 +27,12 @@ ACCEPTED: Final = {
     Measure.COUNT: {Shape.PLAIN, Shape.NONE},
     Measure.RANK: {Shape.PLAIN, Shape.ORDINAL},
     Measure.PERCENT: {Shape.PERCENT, Shape.SHARE, Shape.NONE, Shape.ALL},
-    Measure.POINTS: {Shape.POINTS},
-    Measure.SCORE: {Shape.PLAIN},
-    Measure.RATIO: {Shape.PLAIN, Shape.MULTIPLE, Shape.SHARE, Shape.ALL},
-    Measure.SECONDS: {Shape.TIME},
+    Measure.POINTS: {Shape.POINTS, Shape.NONE},
+    Measure.SCORE: {Shape.PLAIN, Shape.NONE},
+    Measure.RATIO: {Shape.PLAIN, Shape.MULTIPLE, Shape.SHARE, Shape.NONE, Shape.ALL},
+    Measure.SECONDS: {Shape.TIME, Shape.NONE},
     Measure.TOKENS: {Shape.TOKENS, Shape.PLAIN, Shape.NONE},
-    Measure.MONEY: {Shape.MONEY},
+    Measure.MONEY: {Shape.MONEY, Shape.NONE},
     Measure.DATE: {Shape.DATE},
     Measure.YEAR: {Shape.PLAIN},
     Measure.NAME: set(),
@@ -91,6 +89,7 @@ def _unit_fault(figure: Figure, item: Fact, shape: Shape) -> FindingKind | None:
     other_money = figure.currency != unit.currency or (figure.per_share and not unit.per_share)
     loose_time = shape is Shape.TIME and not figure.value and bool(figure.written)
     no_year = measure is Measure.YEAR and (figure.grouped or figure.scaled or figure.spelled)
+    other_money = other_money and shape is not Shape.NONE
     if (measure is Measure.MONEY and other_money) or loose_time or no_year:
         return FindingKind.WRONG_UNIT
     return None
@@ -109,7 +108,10 @@ def _number_fault(
     if figure.sign == "-" and shape is Shape.ORDINAL:
         return FindingKind.WRONG_SIGN
     if shape in {Shape.NONE, Shape.ALL, Shape.ORDINAL}:
-        return None if written * factor == value else FindingKind.WRONG_VALUE
+        if written * factor != value:
+            return FindingKind.WRONG_VALUE
+        plain = shape is Shape.ORDINAL or figure.bound in {Bound.ROUNDED, Bound.EXACT}
+        return None if plain else FindingKind.WRONG_BOUND  # "almost nothing" is not nothing
     number = written * factor
     if figure.sign == "-" or (falling and not figure.sign and value < 0):
         number = -number
@@ -161,8 +163,3 @@ def is_rendering(
             return abs(size - real) * 2 <= rough
         case _:
             return abs(size - real) * 2 <= step
-
-
-def matches_any(figure: Figure, facts: Collection[Fact]) -> Fact | None:
-    """Return the first fact whose value ``figure`` is, either sign allowed where the text may say it."""
-    return next((item for item in facts if misfit(figure, item) is None), None)

@@ -2,8 +2,9 @@
 
 Guarantees: what stands in backticks is, character by character, a name of the snapshot, and is no figure
 in disguise; a figure whose fact has a subject stands with that subject: between it and its citation,
-else before it in the sentence, else after it, else the last one the memo spoke of. It does not resolve
-"the former" and "the other".
+else before it in the sentence, else after it, else the last one the memo spoke of. A change may stand
+with the subjects of its two ends (`scoring.memos.gate_change`). It does not resolve "the former" and
+"the other".
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 from scoring.memos.figures import find_figures
 from scoring.memos.figures_tokens import Token, TokenKind, tokens_of
+from scoring.memos.gate_change import other_end
 from scoring.memos.gate_labels import stems_of
 from scoring.memos.units import Measure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scoring.memos.facts import Fact
+    from scoring.memos.facts import Fact, Snapshot
     from scoring.memos.gate_labels import Labels, Window
 
 _SHORT: Final = 4
@@ -60,8 +62,13 @@ class Names:
             if self._is_subject(token):
                 self._last = token.text[1:-1]
 
-    def other_subject(self, item: Fact, window: Window, tokens: Sequence[Token]) -> str:
+    def other_subject(
+        self, item: Fact, window: Window, tokens: Sequence[Token], snapshot: Snapshot
+    ) -> str:
         """Return the subject that the text speaks of instead of the fact's, or ""."""
+        end = other_end(item, window, tokens, self._labels, snapshot)
+        if end is not None:
+            return end
         wanted = self._labels.subjects(item)
         if not wanted:
             return self._taken_for(item, window, tokens)

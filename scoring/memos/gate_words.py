@@ -48,7 +48,10 @@ def denies(item: Fact, window: Window, tokens: Sequence[Token], labels: Labels) 
     words, stems = labels.words(item), labels.stems(item)
     label_denies = any(_negates(word) for word in words)
     first = max(window.begin, window.figure_first - NEAR)
-    negators = [at for at in range(window.begin, window.end) if _negator(tokens, at)]
+    figure = range(window.figure_first, window.figure_stop)  # "never" may be the figure itself
+    negators = [
+        at for at in range(window.begin, window.end) if at not in figure and _negator(tokens, at)
+    ]
     if label_denies:
         return not negators and not _has_label(stems, tokens, window) and bool(
             {stem(token.norm) for token in tokens[window.begin : window.end]} & stems

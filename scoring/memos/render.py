@@ -1,23 +1,24 @@
-"""The true ways to write a fact's value, and the table of facts that a writer is given.
+"""The true ways to write a fact's value.
 
 Guarantees: every rendering is one that the gate accepts for this fact, with the fact's citation after
 it; `rendered` is the main one. Rounded renderings are left out where they would mislead (0.4% is never
-"0%"). A fact whose value is not known has none. Pure; no locale: a point for decimals, commas between
+"0%"). A fact whose value is not known has none. Every value that a fact may have is rendered, whatever
+the number of its digits. Pure; no locale: a point for decimals, commas between
 thousands.
 """
 
 from __future__ import annotations
 
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import TYPE_CHECKING, Final
 
 from scoring.memos.figures_units import Bound
 from scoring.memos.gate_match import is_rendering
 from scoring.memos.render_words import LIMIT, SCALES, spelled
-from scoring.memos.units import Measure, Unit
+from scoring.memos.units import EXACT_DIGITS, Measure, Unit
 
 if TYPE_CHECKING:
-    from scoring.memos.facts import Fact, Snapshot
+    from scoring.memos.facts import Fact
 
 SIGNS: Final = {"USD": "$", "EUR": "\u20ac", "GBP": "\u00a3"}
 TIMES: Final = (("days", 86400), ("hours", 3600), ("minutes", 60), ("seconds", 1))
@@ -32,6 +33,11 @@ def rendered(item: Fact) -> str:
 
 def renderings(item: Fact) -> tuple[str, ...]:
     """Return the ways to write the value of ``item``, the main one first, each once."""
+    with localcontext(prec=EXACT_DIGITS):
+        return _renderings(item)
+
+
+def _renderings(item: Fact) -> tuple[str, ...]:
     number = item.number
     if item.value is None:
         return ()
@@ -57,20 +63,6 @@ def renderings(item: Fact) -> tuple[str, ...]:
         case _:
             found = _money(number, item.unit_)
     return tuple(dict.fromkeys(text for text in found if text))
-
-
-def facts_table(snapshot: Snapshot) -> str:
-    """Return the facts as lines ``[F1] label = value``, in the order of their citations."""
-    lines = []
-    for ref, item in snapshot.by_citation.items():
-        how = f" ({item.formula}: {_inputs(item, snapshot)})" if item.formula else ""
-        level = ", material" if item.is_material else ""
-        lines.append(f"[{ref}] {item.label} = {rendered(item) or 'not known'}{how}{level}")
-    return "\n".join(lines)
-
-
-def _inputs(item: Fact, snapshot: Snapshot) -> str:
-    return ", ".join(f"[{snapshot.citations[name]}]" for name in item.derived_from)
 
 
 def _plain(number: Decimal, *, commas: bool = False) -> str:

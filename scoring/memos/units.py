@@ -48,6 +48,10 @@ TOLERANCE: Final = {
 }
 """Share of the value by which a rounded figure may miss it: 0.05 is what two digits can miss by."""
 
+EXACT_DIGITS: Final = 160
+"""Digits in which values are rendered and compared: more than a value and its unit's factor can have, so
+that nothing is rounded unseen (the default of `decimal` is 28)."""
+
 WHOLE: Final = frozenset({Measure.COUNT, Measure.RANK, Measure.TOKENS, Measure.YEAR})
 """Measures whose values have no fraction."""
 

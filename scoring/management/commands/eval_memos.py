@@ -104,7 +104,8 @@ class Command(BaseCommand):
 
 def _report(options: dict[str, Any]) -> dict[str, Any]:
     data = read_cases(options["cases"])
-    results = offline(data, memo_prompts())
+    prompts = memo_prompts()
+    results = offline(data, prompts)
     cases: list[LiveCase] = []
     config = None
     if options["live"]:
@@ -112,6 +113,7 @@ def _report(options: dict[str, Any]) -> dict[str, Any]:
     return eval_report.report_of(
         data,
         results,
+        prompts,
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
         live=cases,
         live_config=config,

@@ -116,7 +116,45 @@ def snapshot(rng: Random) -> Snapshot:
                 made = derived(label, "points", Formula.DIFFERENCE, [one, two])
                 items.append(made)
                 return Snapshot("run", "run-7", None, tuple(items))
+    if rng.random() < 0.4:
+        items += twice(rng).facts
     return Snapshot("run", "run-7", None, tuple(items))
+
+
+@dataclass(frozen=True)
+class Twice:
+    """Things of one kind in the run (`run-7`) and in the one before (`run-6`), and what changed."""
+
+    noun: str
+    kind: str
+    wholes: tuple[Fact, Fact]
+    parts: tuple[Fact, Fact]
+    shares: tuple[Fact, Fact]
+    steps: tuple[Fact, Fact]
+    """Of the share, in points, and of the count."""
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        return (*self.wholes, *self.parts, *self.shares, *self.steps)
+
+
+def twice(rng: Random) -> Twice:
+    noun = rng.choice(NOUNS)
+    kind = rng.choice([kind for kind in KINDS if noun != "failures" or kind != "failed"])
+    wholes, parts, shares = [], [], []
+    for name in ("run-7", "run-6"):
+        whole = rng.randint(2, 60)
+        part = rng.choice((0, whole, rng.randint(0, whole), rng.randint(0, whole)))
+        wholes.append(fact(f"{noun} in `{name}`", "count", whole))
+        parts.append(fact(f"{kind} {noun} in `{name}`", "count", part))
+        label = f"share of {noun} {kind} in `{name}`"
+        shares.append(derived(label, "percent", Formula.PERCENT_OF, [parts[-1], wholes[-1]]))
+    moved = f"change in the share of {noun} {kind}"
+    return Twice(
+        noun, kind, (wholes[0], wholes[1]), (parts[0], parts[1]), (shares[0], shares[1]),
+        (derived(moved, "points", Formula.DIFFERENCE, shares),
+         derived(f"change in {kind} {noun}", "count", Formula.DIFFERENCE, parts)),
+    )  # fmt: skip
 
 
 # -- true renderings, from the definition of rounding ------------------------------------------------
@@ -129,7 +167,7 @@ def true_figures(item: Fact) -> list[str]:
     match item.measure:
         case Measure.COUNT:
             found = [f"{number:,f}", f"{number:f}", *_large(size, minus)]
-            found += [spelled(int(number))] if number < 100_000 else []
+            found += [spelled(int(number))] if 0 <= number < 100_000 else []
         case Measure.TOKENS:
             found = [
                 f"{number:,f} tokens",
@@ -202,7 +240,7 @@ def _large(size: Decimal, minus: str) -> list[str]:
 FORMS: tuple[Callable[[str, str, str], str], ...] = (
     lambda label, figure, ref: f"The {label} came to {figure} {ref}.",
     lambda label, figure, ref: f"- {label}: {figure} {ref}",
-    lambda label, figure, ref: f"Acme Inc. put the {label} at {figure} {ref}, vs. nothing planned.",
+    lambda label, figure, ref: f"Acme Inc. put the {label} at {figure} {ref}, vs. what was planned.",
     lambda label, figure, ref: f"The {label} was {figure}. {ref}",
     lambda label, figure, ref: f"The {label} was {figure}\n{ref}.",
     lambda label, figure, ref: f"| {label} | {figure} {ref} |",
@@ -244,7 +282,9 @@ def true_direction(rng: Random, given: Snapshot) -> str | None:
         size = f"{abs(item.number):f} percentage points"
         return f"The {item.label} {verb} by {size} [{given.citations[item.id]}]."
     levels = [
-        item for item in given.facts if item.unit in {"percent", "count"} and "`" not in item.label
+        item
+        for item in given.facts
+        if item.unit in {"percent", "count"} and "`" not in item.label and item.formula is None
     ]
     for one in levels:
         for two in levels:
@@ -260,3 +300,54 @@ def true_direction(rng: Random, given: Snapshot) -> str | None:
                     f" the {one.label}, {first} [{given.citations[one.id]}]."
                 )
     return None
+
+
+def true_of_twice(rng: Random, both: Twice, given: Snapshot) -> str:
+    """A sentence about two runs in words that are nobody's label: the forms that people write."""
+    noun, kind = both.noun, both.kind
+
+    def ref(item: Fact) -> str:
+        return f"[{given.citations[item.id]}]"
+
+    step, count = both.steps
+    whole, part, share = both.wholes[0], both.parts[0], both.shares[0]
+    forms = [
+        f"Of {whole.value} {noun} in `run-7` {ref(whole)}, {part.value} {ref(part)} were {kind}."
+    ]
+    if step.number:
+        rose = step.number > 0
+        verb = rng.choice(("rose", "grew", "climbed") if rose else ("fell", "shrank", "dropped"))
+        size = renderings(step)[0].removeprefix("-")
+        forms += [
+            f"Since `run-6`, the share of {noun} {kind} {verb} by {size} {ref(step)}.",
+            f"The share of {noun} {kind} in `run-7` {verb} by {size} {ref(step)}.",
+            f"The share of {noun} {kind} {verb} by {size} {ref(step)} since `run-6`.",
+            f"The share of {noun} {kind} went {'up' if rose else 'down'} {ref(step)}.",
+            f"The share of {noun} {kind} is {'higher' if rose else 'lower'} {ref(step)}.",
+        ]
+    else:
+        forms.append(f"The share of {noun} {kind} is unchanged {ref(step)}.")
+    if count.number:
+        rose, size = count.number > 0, abs(count.number)
+        verb = "rose" if rose else "fell"
+        forms += [
+            f"From `run-6` to `run-7`, {kind} {noun} {verb} by {size} {ref(count)}.",
+            f"There were {size} {'more' if rose else 'fewer'} {kind} {noun} in `run-7` {ref(count)}"
+            " than in `run-6`.",
+        ]
+    if part.number == 0:
+        forms += [
+            f"Nothing was {kind} in `run-7` {ref(part)}.",
+            f"None were {kind} {noun} in `run-7` {ref(part)}.",
+        ]
+    elif part.number == whole.number:
+        forms += [
+            f"Everything was {kind} in `run-7` {ref(share)}.",
+            f"All of the {noun} in `run-7` were {kind} {ref(share)}.",
+        ]
+    else:
+        forms += [
+            f"{renderings(share)[0]} of {noun} in `run-7` {ref(share)} were {kind}.",
+            f"{renderings(share)[0]} of the {noun} were {kind} in `run-7` {ref(share)}.",
+        ]
+    return rng.choice(forms)

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
+from scoring.memos.facts import Snapshot
 from scoring.memos.gate import check
 from tests.scoring.memos import generated, generated_lies
+from tests.scoring.memos.generated_change_lies import CHANGE_LIES
 
 
 def true_refused(seed: int) -> str:
@@ -23,7 +26,32 @@ def true_refused(seed: int) -> str:
     if direction := generated.true_direction(rng, given):
         text += f"\n\n{direction}"
     report = check(text, given)
+    if not report.passed:
+        return f"{text!r}\n{report.feedback()}"
+    return true_of_twice_refused(rng, given)
+
+
+def true_of_twice_refused(rng: Random, given: Snapshot) -> str:
+    """Return what the gate says against a true sentence about two runs, "" if it passes."""
+    both = generated.twice(rng)
+    labels = {item.id for item in both.facts}
+    others = tuple(item for item in given.facts if item.formula is None and item.id not in labels)
+    given = replace(given, facts=others + both.facts)
+    text = generated.true_of_twice(rng, both, given)
+    report = check(text, given)
     return "" if report.passed else f"{text!r}\n{report.feedback()}"
+
+
+def change_lie_passed(seed: int) -> tuple[str, str] | None:
+    """Return the lie about two runs that ``seed`` tells, and its text if it passes."""
+    rng = Random(seed)
+    both = generated.twice(rng)
+    given = Snapshot("run", "run-7", None, both.facts)
+    name = rng.choice(sorted(CHANGE_LIES))
+    text = CHANGE_LIES[name](rng, given, both)
+    if text is None:
+        return None
+    return name, text if check(text, given).passed else ""
 
 
 def lie_passed(seed: int) -> tuple[str, str] | None:
@@ -43,7 +71,7 @@ def main(count: int, first: int) -> int:
     passed: list[tuple[str, str]] = []
     seed = first
     while told.total() < count:
-        result = lie_passed(seed)
+        result = change_lie_passed(seed) if seed % 4 == 0 else lie_passed(seed)
         seed += 1
         if result is not None:
             told[result[0]] += 1

@@ -1,4 +1,4 @@
-"""Two snapshots that the memo tests share, and a way to cite a fact by its label."""
+"""The snapshots that the memo tests share, and a way to cite a fact by its label."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from scoring.memos.facts_formula import Formula
 from scoring.memos.gate import check
 
 if TYPE_CHECKING:
+    from scoring.memos.facts import Fact
     from scoring.memos.gate_report import FindingKind, GateReport
 
 
@@ -71,6 +72,86 @@ def run() -> Snapshot:
             fact("most misleading tip", "name", "tip 2"),
         ),
     )
+
+
+def _counts(**values: int) -> dict[str, Fact]:
+    return {name: fact(name.replace("_", " "), "count", value) for name, value in values.items()}
+
+
+def graded_run() -> Snapshot:
+    """A run of ours with its parts, shares and changes derived, as the product derives them."""
+    n = _counts(
+        attempts=40, failed_attempts=26, successful_attempts=14, graded_rules=15, remediated_rules=14,
+        retrievals=200, followed_retrievals=47, ignored_retrievals=153, misleading_retrievals=18,
+        earned_retrievals=29, tips_retrieved=12, misleading_tips=0,
+    )  # fmt: skip
+    graded = derived(
+        "graded attempts", "count", Formula.SUM, [n["failed_attempts"], n["successful_attempts"]]
+    )
+    answered = derived(
+        "answered retrievals", "count", Formula.SUM, [n["followed_retrievals"], n["ignored_retrievals"]]
+    )  # fmt: skip
+    before = fact("share of graded rules remediated in `run-6`", "percent", 100)
+    misled_before = fact("misleading retrievals in `run-6`", "count", 9)
+
+    def share(label: str, part: Fact, whole: Fact) -> Fact:
+        return derived(f"share of {label}", "percent", Formula.PERCENT_OF, [part, whole])
+
+    now = share("graded rules remediated", n["remediated_rules"], n["graded_rules"])
+    return Snapshot(
+        "run", "run-7", date(2026, 1, 2),
+        (
+            *n.values(), graded, answered, before, misled_before, now,
+            share("graded attempts that succeeded", n["successful_attempts"], graded),
+            share("answered retrievals that were followed", n["followed_retrievals"], answered),
+            derived(f"change in the {now.label}", "points", Formula.DIFFERENCE, [now, before]),
+            derived("change in misleading retrievals", "count", Formula.DIFFERENCE,
+                    [n["misleading_retrievals"], misled_before]),
+            fact("times `tip 101` was followed into a failure", "count", 5),
+            fact("times `tip 101` was followed into a success", "count", 0),
+            fact("times `tip 101` was followed", "count", 5),
+            fact("tip that misled most", "name", "tip 101"),
+        ),
+    )  # fmt: skip
+
+
+def category() -> Snapshot:
+    """A category in two runs, and what changed between them."""
+    found: dict[str, list[Fact]] = {}
+    for name, remediated, misled in (("run-7", 2, 15), ("run-6", 3, 2)):
+        rules = fact(f"graded rules in `{name}`", "count", 3)
+        part = fact(f"remediated rules in `{name}`", "count", remediated)
+        label = f"share of graded rules remediated in `{name}`"
+        found[name] = [
+            derived(label, "percent", Formula.PERCENT_OF, [part, rules]),
+            fact(f"share of answered retrievals that were followed in `{name}`", "percent", 40),
+            fact(f"misleading retrievals in `{name}`", "count", misled),
+            rules,
+            part,
+        ]
+    now, before = found["run-7"], found["run-6"]
+    changes = [
+        derived(f"change in {label}", unit, Formula.DIFFERENCE, [now[place], before[place]])
+        for place, (label, unit) in enumerate(
+            (
+                ("the share of graded rules remediated", "points"),
+                ("the share of answered retrievals that were followed", "points"),
+                ("misleading retrievals", "count"),
+            )
+        )
+    ]
+    return Snapshot("category", "stig/ssh", date(2026, 1, 2), (*now, *before, *changes))
+
+
+def growth() -> Snapshot:
+    """A company's figures of two years, and what costs nothing."""
+    now, before = (
+        fact("Revenue", "USD", 394_328_000_000),
+        fact("Revenue prior", "USD", 365_817_000_000),
+    )
+    grown = derived("Revenue growth", "percent", Formula.PERCENT_CHANGE, [now, before])
+    others = (fact("Cost", "USD", 0), fact("Open orders", "count", 7))
+    return Snapshot("external", "acme", None, (now, before, grown, *others))
 
 
 def cited(text: str, snapshot: Snapshot) -> str:

@@ -11,12 +11,10 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from scoring.management.commands.eval_memos import COMMITTED
-from scoring.memos.eval_data import BUNDLED, SUITES, EvalDataError, read_cases
-from scoring.memos.eval_live import ARMS, MEASURES, LiveCase, arms_of, lift_of
+from scoring.memos.eval_data import EvalDataError, read_cases
 from scoring.memos.eval_report import BaselineError, read_baseline, regressions
 from scoring.memos.rubric import WEIGHTS
-from tests.scoring.judge.bench_rows import use_judge
-from tests.stand_ins.judge_server import JudgeServer
+from tests.scoring.memos.evaluations import change, copied, evaluated, refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,31 +23,10 @@ if TYPE_CHECKING:
 COMPOSITE = "composite"
 
 
-def evaluated(out: Path, **options: Any) -> dict[str, Any]:
-    """Run the command; the report that it kept."""
-    call_command("eval_memos", out=out, stdout=io.StringIO(), **options)
-    found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
-    return found
-
-
-def refused(out: Path, **options: Any) -> CommandError:
-    with pytest.raises(CommandError) as caught:
-        evaluated(out, **options)
-    return caught.value
-
-
 @pytest.fixture
 def cases(tmp_path: Path) -> Path:
     """A copy of the bundled cases, to be spoiled."""
-    shutil.copytree(BUNDLED, tmp_path / "cases")
-    return tmp_path / "cases"
-
-
-def change(folder: Path, edit: Callable[[dict[str, Any]], object]) -> None:
-    path = folder / "cases.json"
-    found = json.loads(path.read_text(encoding="utf-8"))
-    edit(found)
-    path.write_text(json.dumps(found), encoding="utf-8")
+    return copied(tmp_path)
 
 
 def plant_a_lie(found: dict[str, Any]) -> None:
@@ -82,13 +59,22 @@ def test_the_suite_holds_what_it_is_to_hold() -> None:
 def test_a_planted_lie_lowers_the_number_and_ends_with_1(cases: Path, tmp_path: Path) -> None:
     good = evaluated(tmp_path / "good.json", cases=cases)["rubric"]["means"]
     change(cases, plant_a_lie)
-    error = refused(tmp_path / "bad.json", cases=cases)
+    error = refused(tmp_path / "bad.json", cases=cases, no_baseline=True)
     assert error.returncode == 1
-    assert "rubric composite fell" in str(error)
     assert "memos / a run's memo fails" in str(error)
     bad = json.loads((tmp_path / "bad.json").read_text())["rubric"]
     assert bad["means"][COMPOSITE] == pytest.approx(good[COMPOSITE] - 1 / bad["memos"], abs=1e-6)
     assert bad["means"]["sourcing"] < good["sourcing"]
+
+
+def test_a_number_that_fell_is_a_regression() -> None:
+    before = read_baseline(COMMITTED)
+    now = json.loads(json.dumps(before))
+    now["rubric"]["means"][COMPOSITE] = 0.94
+    now["cases"][0]["passed"] = False
+    first, second = regressions(now, before)
+    assert first == "gate / figures as they stand fails"
+    assert second == "rubric composite fell from 1.0 to 0.94"
 
 
 @pytest.mark.parametrize(
@@ -112,7 +98,7 @@ def test_a_case_that_expects_something_else_fails(
     cases: Path, tmp_path: Path, suite: str, edit: Callable[[dict[str, Any]], object]
 ) -> None:
     change(cases, edit)
-    error = refused(tmp_path / "out.json", cases=cases)
+    error = refused(tmp_path / "out.json", cases=cases, no_baseline=True)
     assert error.returncode == 1
     assert f"{suite} / " in str(error)
 
@@ -125,24 +111,114 @@ def test_another_snapshot_is_another_configuration(cases: Path, tmp_path: Path) 
     assert "another configuration: snapshots" in str(error)
 
 
-def test_a_suite_that_lost_a_case_is_not_compared(cases: Path, tmp_path: Path) -> None:
-    change(cases, lambda found: found["gate"].pop())
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda found: found["gate"].pop(),
+        lambda found: found["gate"].append(found["gate"][0] | {"name": "new"}),
+        lambda found: found["gate"][0].update(text="Revenue came to $394.3 billion {Revenue}."),
+        lambda found: found["scenarios"][0]["expect"].pop("calls"),
+        plant_a_lie,
+    ],
+)
+def test_other_cases_are_another_configuration(
+    cases: Path, tmp_path: Path, edit: Callable[[dict[str, Any]], object]
+) -> None:
+    change(cases, edit)
     error = refused(tmp_path / "out.json", cases=cases)
     assert error.returncode == 2
-    assert "1 case(s) of the baseline are gone" in str(error)
+    assert "another configuration: cases" in str(error)
 
 
-def test_a_new_case_is_no_regression_unless_it_fails(cases: Path, tmp_path: Path) -> None:
-    new = {
-        "name": "new",
-        "snapshot": "run",
-        "text": "There were 27 attempts {attempts}.",
-        "expect": [],
-    }
-    change(cases, lambda found: found["gate"].append(new))
-    evaluated(tmp_path / "out.json", cases=cases)
-    change(cases, lambda found: found["gate"][-1].update(expect=["swapped"]))
-    assert refused(tmp_path / "out.json", cases=cases).returncode == 1
+def test_other_prompts_are_another_configuration(settings: Any, tmp_path: Path) -> None:
+    shutil.copytree(settings.PROMPTS_DIR, tmp_path / "prompts")
+    rules = tmp_path / "prompts" / "memo" / "rules.md"
+    rules.write_text(rules.read_text() + "\nOne word more.\n", encoding="utf-8")
+    settings.PROMPTS_DIR = tmp_path / "prompts"
+    error = refused(tmp_path / "out.json")
+    assert error.returncode == 2
+    assert "another configuration: prompts" in str(error)
+
+
+@pytest.mark.parametrize("name", ["gate", "writer", "cases", "prompts"])
+def test_a_baseline_of_another_version_is_refused(name: str) -> None:
+    before = read_baseline(COMMITTED)
+    now = json.loads(json.dumps(before))
+    now["config"][name] = "another"
+    with pytest.raises(BaselineError, match=name):
+        regressions(now, before)
+
+
+def without(*path: str | int) -> Callable[[dict[str, Any]], None]:
+    """Take one field out of a body."""
+
+    def edit(found: Any) -> None:
+        for step in path[:-1]:
+            found = found[step]
+        del found[path[-1]]
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        without("gate", 0, "expect"),
+        without("gate", 0, "text"),
+        without("gate", 0, "snapshot"),
+        without("gate", 0, "name"),
+        without("guards", 0, "impersonal"),
+        without("guards", -1, "omits"),
+        without("memos", 0, "text"),
+        without("scenarios", 0, "replies"),
+        without("scenarios", 0, "variant"),
+        without("scenarios", 0, "expect"),
+        without("scenarios", 0, "expect", "variant"),
+        without("snapshots"),
+        lambda found: found["gate"].append("no case"),
+        lambda found: found["gate"][0].update(expect="wrong_value"),
+        lambda found: found["gate"][0].update(expect=[["wrong_value"]]),
+        lambda found: found["scenarios"][0].update(replies=[{"error": "Nobody"}]),
+        lambda found: found["scenarios"][0].update(replies=[{}]),
+        lambda found: found["scenarios"][0].update(replies=[{"draft": "text"}]),
+        lambda found: found["scenarios"][0].update(replies=[{"audit": "perhaps"}]),
+        lambda found: found["snapshots"].update(run=None),
+        lambda found: found.update(memos=None),
+    ],
+)
+def test_cases_with_a_field_missing_end_with_2(
+    cases: Path, tmp_path: Path, edit: Callable[[dict[str, Any]], object]
+) -> None:
+    change(cases, edit)
+    assert refused(tmp_path / "out.json", cases=cases).returncode == 2
+
+
+def test_cases_that_are_no_text_end_with_2(cases: Path, tmp_path: Path) -> None:
+    for raw in (b"\xff{}", b"[" * 100_000, b"[]", b"3"):
+        (cases / "cases.json").write_bytes(raw)
+        assert refused(tmp_path / "out.json", cases=cases).returncode == 2
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        without("config"),
+        without("rubric"),
+        without("rubric", "means"),
+        without("cases"),
+        lambda found: found["rubric"]["means"].update(composite="1.0"),
+        lambda found: found.update(live={}),
+        lambda found: found.update(live={"arms": {"single": {}, "debate": {}}}),
+    ],
+)
+def test_a_baseline_with_a_field_missing_ends_with_2(
+    tmp_path: Path, edit: Callable[[dict[str, Any]], object]
+) -> None:
+    found = json.loads(COMMITTED.read_text(encoding="utf-8"))
+    edit(found)
+    path = tmp_path / "baseline.json"
+    path.write_text(json.dumps(found), encoding="utf-8")
+    assert refused(tmp_path / "out.json", baseline=path).returncode == 2
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 99}'])
@@ -215,128 +291,8 @@ def test_the_table_names_what_fails(cases: Path, tmp_path: Path) -> None:
     change(cases, plant_a_lie)
     shown = io.StringIO()
     with pytest.raises(CommandError):
-        call_command("eval_memos", cases=cases, out=tmp_path / "out.json", stdout=shown)
+        call_command(
+            "eval_memos", cases=cases, out=tmp_path / "out.json", no_baseline=True, stdout=shown
+        )
     assert "fails: memos / a run's memo" in shown.getvalue()
     assert "composite 0.9" in shown.getvalue()
-
-
-# --- Live -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.django_db
-def test_both_arms_are_written_and_judged_on_the_same_snapshots(
-    settings: Any, tmp_path: Path
-) -> None:
-    with JudgeServer() as model:
-        use_judge(settings, model)
-        shown = io.StringIO()
-        call_command("eval_memos", live=True, out=tmp_path / "out.json", stdout=shown)
-        asked = model.counters()["questions"]
-    report = json.loads((tmp_path / "out.json").read_text())
-    arms, lift = report["live"]["arms"], report["live"]["lift"]
-    count = len(read_cases().snapshots)
-    for arm in ARMS:
-        assert (arms[arm]["memos"], arms[arm]["errors"], arms[arm]["own"]) == (count, 0, 1)
-        assert arms[arm]["means"]["faithfulness"] == 1
-    assert asked == count * (1 + 1 + 3 + 1)
-    assert arms["debate"]["writing_tokens"] > arms["single"]["writing_tokens"]
-    assert set(lift) == set(MEASURES)
-    assert lift[COMPOSITE] == {"mean": 0, "low": 0, "high": 0, "snapshots": count}
-    assert report["config"]["live"]["model"] == "stand-in-judge"
-    assert "debate less single" in shown.getvalue()
-
-
-@pytest.fixture
-def few(cases: Path) -> Path:
-    """Two snapshots, and nothing else: a live run of a few calls."""
-
-    def thin(found: dict[str, Any]) -> None:
-        found["snapshots"] = {"category": "category", "tip_earning": "tip"}
-        found.update({suite: [] for suite in SUITES})
-
-    change(cases, thin)
-    return cases
-
-
-@pytest.mark.django_db
-def test_a_memo_that_the_writer_had_to_write_counts_nothing(
-    settings: Any, tmp_path: Path, few: Path
-) -> None:
-    with JudgeServer() as model:
-        use_judge(settings, model)
-        good = tmp_path / "good.json"
-        evaluated(good, live=True, cases=few, no_baseline=True)
-        evaluated(tmp_path / "same.json", live=True, cases=few, baseline=good)
-        model.control(memo="one_sided")
-        error = refused(tmp_path / "worse.json", live=True, cases=few, baseline=good)
-        other = refused(tmp_path / "other.json", live=True, cases=few, baseline=good, repeats=2)
-    assert error.returncode == 1
-    assert "debate: composite fell from 1.0 to 0.0" in str(error)
-    report = json.loads((tmp_path / "worse.json").read_text())["live"]
-    assert (report["arms"]["single"]["own"], report["arms"]["debate"]["own"]) == (1, 0)
-    assert report["lift"][COMPOSITE]["mean"] == -1
-    assert other.returncode == 2
-    assert "another configuration: live" in str(other)
-
-
-@pytest.mark.django_db
-def test_a_judge_that_cannot_be_read_is_an_error_and_no_grade(
-    settings: Any, tmp_path: Path, few: Path
-) -> None:
-    with JudgeServer() as model:
-        use_judge(settings, model)
-        model.control(memo="skips")
-        report = evaluated(tmp_path / "out.json", live=True, cases=few, no_baseline=True)
-    arms = report["live"]["arms"]
-    assert arms["single"]["errors"] == arms["single"]["memos"]
-    assert arms["single"]["means"][COMPOSITE] is None
-    assert report["live"]["lift"][COMPOSITE]["snapshots"] == 0
-
-
-@pytest.mark.django_db
-def test_a_server_that_is_away_is_an_error_and_no_grade(
-    settings: Any, tmp_path: Path, few: Path
-) -> None:
-    with JudgeServer(fault="503") as model:
-        use_judge(settings, model)
-        report = evaluated(tmp_path / "out.json", live=True, cases=few, no_baseline=True)
-    for arm in report["live"]["arms"].values():
-        assert (arm["errors"], arm["graded"], arm["own"]) == (2, 0, 0)
-        assert arm["means"][COMPOSITE] is None
-
-
-def test_live_without_a_model_is_refused(settings: Any, tmp_path: Path) -> None:
-    settings.JUDGE_BASE_URL = settings.JUDGE_MODEL = ""
-    error = refused(tmp_path / "out.json", live=True)
-    assert error.returncode == 2
-    assert "JUDGE_BASE_URL" in str(error)
-
-
-def test_live_figures_of_a_tiny_model_are_refused(settings: Any, tmp_path: Path) -> None:
-    settings.JUDGE_BASE_URL, settings.JUDGE_MODEL = "http://127.0.0.1:9/v1", "tiny-135M"
-    assert refused(tmp_path / "out.json", live=True).returncode == 2
-
-
-def case(snapshot: str, arm: str, composite: float | None, repeat: int = 0) -> LiveCase:
-    grades = {} if composite is None else dict.fromkeys(MEASURES, composite)
-    return LiveCase(snapshot, arm, repeat, own=True, accepted=True, reason="", grades=grades)
-
-
-def test_a_lift_is_of_pairs_and_has_its_interval() -> None:
-    single = [case(f"s{n}", "single", 0.5) for n in range(6)]
-    debate = [case(f"s{n}", "debate", 0.5 + n / 100) for n in range(6)]
-    lift = lift_of([*single, *debate])[COMPOSITE]
-    assert lift["mean"] == pytest.approx(0.025)
-    assert 0 < lift["low"] < 0.025 < lift["high"] < 0.05
-    assert lift == lift_of([*debate, *single])[COMPOSITE]
-
-
-def test_a_pair_with_an_error_is_left_out_and_few_pairs_have_no_interval() -> None:
-    found = [
-        case("a", "single", 0.5),
-        case("a", "debate", None),
-        case("b", "single", 0.5),
-        case("b", "debate", 1),
-    ]
-    assert lift_of(found)[COMPOSITE] == {"mean": 0.5, "low": None, "high": None, "snapshots": 1}
-    assert arms_of(found)["debate"]["errors"] == 1

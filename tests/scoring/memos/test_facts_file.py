@@ -118,6 +118,37 @@ def test_numbers_never_pass_through_a_float(tmp_path: Path) -> None:
         ("a.json", '{"facts": [}', 0, "", "not JSON"),
         ("a.json", "[" * 100_000, 0, "", "nested"),
         ("a.xlsx", "", 0, "", "no format"),
+        ("a.csv", "label,unit,value\n\u0394 revenue,USD,3\n", 2, "label", "no memo could state"),
+        ("a.csv", "label,unit,value\nTips,count,1\n<b>bold</b>,count,1\n", 3, "label", "markup"),
+        (
+            "a.csv",
+            "label,unit,value\nUmsatz (Mio. \u20ac),EUR,5\n",
+            2,
+            "label",
+            "no memo could state",
+        ),
+        ("a.csv", "label,unit,value\nTips,count,0e9999\n", 2, "", "more digits"),
+        (
+            "a.json",
+            '{"facts": [{"label": "a", "unit": "USD", "value": 0e99999999}]}',
+            1,
+            "",
+            "more digits",
+        ),
+        (
+            "a.json",
+            '{"facts": [{"label": "a", "unit": "count", "value": 1, "provenance": ["a\\u0000b"]}]}',
+            1,
+            "provenance",
+            "hidden characters",
+        ),
+        (
+            "a.json",
+            '{"identifier": "a\\u0000b", "facts": [{"label": "a", "unit": "count", "value": 1}]}',
+            0,
+            "",
+            "hidden characters",
+        ),
     ],
 )
 def test_a_bad_file_names_the_place_and_the_cause(

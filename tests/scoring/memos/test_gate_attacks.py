@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scoring.memos.gate_report import FindingKind as Kind
-from tests.scoring.memos.snapshots import checked, company, kinds, run
+from tests.scoring.memos.snapshots import (
+    category,
+    checked,
+    company,
+    graded_run,
+    growth,
+    kinds,
+    run,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +28,9 @@ if TYPE_CHECKING:
     from scoring.memos.facts import Snapshot
 
 HERE = Path(__file__).resolve().parent
-SUBJECTS: dict[str, Callable[[], Snapshot]] = {"company": company, "run": run}
+SUBJECTS: dict[str, Callable[[], Snapshot]] = {
+    "company": company, "run": run, "graded_run": graded_run, "category": category, "growth": growth,
+}  # fmt: skip
 
 
 def lines(kind: str) -> list[tuple[str, str]]:
@@ -44,8 +54,8 @@ def test_a_truth_passes(subject: str, text: str) -> None:
 
 
 def test_the_files_are_not_read_as_empty() -> None:
-    assert len(lines("lies")) > 300
-    assert len(lines("truths")) > 60
+    assert len(lines("lies")) > 500
+    assert len(lines("truths")) > 130
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ each time.
 
 from __future__ import annotations
 
+import time
 from random import Random
 
 import pytest
@@ -13,12 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scoring.memos.citations import sentences_of
+from scoring.memos.facts import Snapshot
 from scoring.memos.figures_tokens import TokenKind, tokens_of
 from scoring.memos.gate import check
 from scoring.memos.gate_labels import Labels, masked_by
 from scoring.memos.render import renderings
 from tests.scoring.memos import generated, generated_lies
-from tests.scoring.memos.many_memos import lie_passed, true_refused
+from tests.scoring.memos.generated_change_lies import CHANGE_LIES
+from tests.scoring.memos.many_memos import change_lie_passed, lie_passed, true_refused
 from tests.scoring.memos.snapshots import cited, company, run
 
 SEEDS = st.integers(min_value=0, max_value=2**63)
@@ -35,6 +38,26 @@ def test_no_true_memo_is_refused(seed: int) -> None:
 def test_no_lie_passes(seed: int) -> None:
     told = lie_passed(seed)
     assert told is None or told[1] == "", told
+
+
+@given(SEEDS)
+@settings(max_examples=700)
+def test_no_lie_about_a_change_or_in_words_passes(seed: int) -> None:
+    told = change_lie_passed(seed)
+    assert told is None or told[1] == "", told
+
+
+@pytest.mark.parametrize("name", sorted(CHANGE_LIES))
+def test_each_kind_of_lie_about_a_change_is_told_and_refused(name: str) -> None:
+    told = 0
+    for seed in range(200):
+        rng = Random(seed)
+        both = generated.twice(rng)
+        snapshot = Snapshot("run", "run-7", None, both.facts)
+        if text := CHANGE_LIES[name](rng, snapshot, both):
+            told += 1
+            assert not check(text, snapshot).passed, text
+    assert told >= 50, "this kind of lie is hardly told"
 
 
 @pytest.mark.parametrize("name", sorted(generated_lies.LIES))
@@ -136,3 +159,17 @@ def test_a_long_hostile_memo_is_read_in_one_go() -> None:
     assert len(text) < 40_000
     assert not check(text, snapshot).passed
     assert [one.kind for one in check("x" * 40_001, snapshot).findings] == ["too_long"]
+
+
+@pytest.mark.parametrize("piece", ["t-w-o ", "f i v e ", "a ", "one two three and "])
+def test_the_time_for_one_long_sentence_grows_with_its_length(piece: str) -> None:
+    """Not with the square of it: four times the text took sixteen times as long."""
+
+    def seconds(chars: int) -> float:
+        text = (piece * chars)[:chars]
+        started = time.process_time()
+        check(text, run())
+        return time.process_time() - started
+
+    seconds(1_000)
+    assert seconds(20_000) < 10 * max(seconds(5_000), 0.02)

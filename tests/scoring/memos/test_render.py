@@ -7,9 +7,10 @@ from decimal import Decimal
 
 import pytest
 
-from scoring.memos.facts import fact
-from scoring.memos.render import facts_table, rendered, renderings
-from tests.scoring.memos.snapshots import company, run
+from scoring.memos.facts import Snapshot, fact
+from scoring.memos.gate import check
+from scoring.memos.render import rendered, renderings
+from scoring.memos.writer import write
 
 
 @pytest.mark.parametrize(
@@ -46,10 +47,26 @@ def test_nothing_is_rounded_to_nothing_or_to_all() -> None:
     assert not {"100%", "100.0%"} & set(renderings(fact("a", "percent", Decimal("99.99"))))
 
 
-def test_the_table_of_facts_has_a_line_for_each_with_its_citation() -> None:
-    for snapshot in (company(), run()):
-        lines = facts_table(snapshot).splitlines()
-        assert len(lines) == len(snapshot.facts)
-        for line, (ref, item) in zip(lines, snapshot.by_citation.items(), strict=True):
-            assert line.startswith(f"[{ref}] {item.label} = ")
-    assert "not known" in facts_table(run())
+@pytest.mark.parametrize(
+    "unit", ["score", "ratio", "percent", "points", "USD", "USD/share", "seconds"]
+)
+@pytest.mark.parametrize(
+    "value", ["12345678901234567.123456789012345", "123456789012345678901234567890", "1e27", "1e-59",
+              "-333333333333333333.3333333333", "0e30", "99999999999999999999999999999"],
+)  # fmt: skip
+def test_every_value_that_a_fact_may_have_is_rendered_and_passes(unit: str, value: str) -> None:
+    item = fact("supply", unit, Decimal(value))
+    snapshot = Snapshot("external", "acme", None, (item,))
+    for mode in ("human", "agent"):
+        assert check(write(snapshot, mode=mode), snapshot).cited == {item.id}
+    for figure in renderings(item):
+        report = check(f"- supply: {figure} [F1]", snapshot)
+        assert report.passed, report.feedback()
+
+
+def test_the_last_digit_of_a_long_value_is_compared() -> None:
+    item = fact("supply", "score", Decimal("12345678901234567890123456789.123456789012345"))
+    snapshot = Snapshot("external", "acme", None, (item,))
+    figure = f"{item.value:f}"
+    assert check(f"- supply: {figure} [F1]", snapshot).passed
+    assert not check(f"- supply: {figure[:-1]}7 [F1]", snapshot).passed
