@@ -43,6 +43,7 @@ from memory.tip_record import (
     flag_now,
     lines,
     rows_against,
+    unit_of,
     worst,
 )
 
@@ -113,6 +114,7 @@ class TipDesk(ReadOnlyAdmin):
             pool=pool,
             pools=list(Pool),
             policy=POLICY,
+            unit=unit_of(skill),
         )
 
     def record_view(self, request: HttpRequest, tip_id: int) -> HttpResponse:

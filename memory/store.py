@@ -39,6 +39,7 @@ from memory.retrieval import K_AT_MOST, RankRequest, rank
 from memory.store_runs import RunRecorder
 from memory.store_values import (
     AttemptConflict,
+    AttemptState,
     Retrieved,
     RunClosed,
     RunExists,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AttemptConflict",
+    "AttemptState",
     "Grader",
     "MemoryStore",
     "Retrieved",
@@ -287,7 +289,8 @@ class MemoryStore(RunRecorder):
         attempt. Here ``retrieve`` begins one, so that this does something in one case only: the attempt
         was then saved under another number than ``retrieve`` gave. The rows move to it, but for tips
         that it has already, and take its outcome; the attempt that was begun goes when all have moved,
-        for it was the same one (it stays when a tip was born of it). In every other case: 0.
+        for it was the same one (it stays when a tip was born of it). So does one that got no tips, if
+        it was begun before this one; then 0 rows move, as in every other case.
 
         Raises:
             StoreRefused: the run has no such attempt at this rule; several others are open; or the rows

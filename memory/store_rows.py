@@ -26,6 +26,7 @@ from memory.querysets import UnknownRun
 from memory.reasons import Reason
 from memory.store_values import (
     AttemptConflict,
+    AttemptState,
     Retrieved,
     RunClosed,
     RunHandle,
@@ -118,6 +119,16 @@ def only_open(attempts: Iterable[Attempt], rule_id: str) -> Attempt | None:
         msg = f"several attempts at {rule_id} are open ({numbers}): say which one by its number"
         raise StoreRefused(msg)
     return found[0] if found else None
+
+
+def states(handle: RunHandle) -> list[AttemptState]:
+    """How far each attempt of the run has come, in the order in which they were begun."""
+    found = Attempt.objects.filter(run=handle.id).order_by("pk")
+    rows = found.values_list("rule_id", "number", "pk", "ended_at", "passed")
+    return [
+        AttemptState(rule, number, key, saved=ended is not None, passed=passed)
+        for rule, number, key, ended, passed in rows
+    ]
 
 
 def attempt_of(run: Run, attempt_id: int) -> Attempt:
@@ -284,7 +295,8 @@ def join(target: Attempt) -> int:
 
     A tip that *target* has already stays where it is. When all have moved, the other one was this attempt
     by another number: *target* gets what only ``retrieve`` was told, and the other goes, unless something
-    stands in it, or a tip was born of it.
+    stands in it, or a tip was born of it. One that was begun without tips has none to move: it was this
+    attempt if it was begun before *target* was, and the next one if it was begun after it.
 
     Raises:
         StoreRefused: several others are open; or coins were tossed, which hang on the attempt's number.
@@ -303,7 +315,8 @@ def join(target: Attempt) -> int:
         )
         raise StoreRefused(msg)
     moved = moving.update(attempt=target)
-    if moved and not theirs.exists() and _says_nothing(source):
+    # keys of one run follow the order in which its rows were made: each verb holds the run
+    if (moved or source.pk < target.pk) and not theirs.exists() and _says_nothing(source):
         for name in _BEGUN:
             setattr(target, name, getattr(target, name) or getattr(source, name))
         target.save(update_fields=_BEGUN)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from contextgraph.envelope import RunHeader
+    from memory.store_values import AttemptState
 
 RECORDED: Final = "recorded"
 """``Run.log_format`` of a run that came through this door."""
@@ -85,8 +86,8 @@ class RunRecorder:
     def open_run(self, external_id: str) -> RunHandle:
         """Go on with a run that is recording, after a crash of its agent or in another process.
 
-        Attempts that the crash left open stay open: ``retrieve`` with such an attempt's number gives
-        the tips that were logged for it.
+        Attempts that the crash left open stay open: ``attempts`` names them, and ``retrieve`` with such
+        an attempt's number gives the tips that were logged for it.
 
         Raises:
             UnknownRun: the skill has no run of this id.
@@ -99,6 +100,17 @@ class RunRecorder:
         if run.status != Run.Status.RECORDING:
             raise store_rows.closed(run)
         return store_rows.handle_of(run)
+
+    def attempts(self, run: RunHandle) -> list[AttemptState]:
+        """What was begun in *run*, in that order, and what of it is saved: where to go on after a crash.
+
+        Only reads: no sign of life, and a run that has ended may be asked too.
+
+        Raises:
+            StoreRefused: the run is another skill's.
+        """
+        self._require_mine(run)
+        return store_rows.states(run)
 
     def end_run(
         self,
@@ -150,10 +162,13 @@ class RunRecorder:
         )
 
     def _claim(self, run: RunHandle) -> Run:
+        self._require_mine(run)
+        return store_rows.claim(run)
+
+    def _require_mine(self, run: RunHandle) -> None:
         if run.skill != self.skill:
             msg = f"run {run.external_id!r} is of skill {run.skill!r}, this store is of {self.skill!r}"
             raise StoreRefused(msg)
-        return store_rows.claim(run)
 
 
 def _begun(entry: RunHeader) -> Run:

@@ -84,6 +84,19 @@ class Retrieved:
         return "\n".join(f"{place}. {tip.text}" for place, tip in enumerate(self.tips, start=1))
 
 
+class AttemptState(NamedTuple):
+    """How far an attempt has come. ``number``: from 1 within the rule; ``attempt_id``: primary key.
+
+    ``saved``: ``save_attempt`` has closed it; else it is open. ``passed``: the verdict, None for none.
+    """
+
+    rule_id: str
+    number: int
+    attempt_id: int
+    saved: bool
+    passed: bool | None
+
+
 class SavedTip(NamedTuple):
     """``created`` False: the skill had the tip already, in nearly these words. ``retired``: and it is not
     in use; to bring it back is ``memory.retirement``'s business."""

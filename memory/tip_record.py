@@ -4,7 +4,7 @@ Guarantees: figures are those of TipEvidence, read by index within one skill, so
 same however long the history is; rows of retrievals are read of one tip alone, and a bounded number of
 them is shown. The order of the list is that of the audit: by the lower end of Wilson's interval, so that
 9 of 10 stands before 1 of 1. Counts are of retrievals. A mean is the ranker's for "the tip anywhere": of
-the same observations (visits, by default), under the same prior, as the skill's ``[ranking]`` says.
+the same observations (``unit_of``), under the same prior, as the skill's ``[ranking]`` says.
 
 Figures are under POLICY, whatever the deployment's policy: it alone holds a followed failure against a
 tip and leaves the rows out in which the tip was ignored. The record shows the other policies beside it.
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from django.db.models import QuerySet
     from django.db.models.expressions import Combinable
 
+    from memory.evidence_sql import Unit
     from memory.models import Tip
     from memory.querysets import RetrievalQuerySet
     from memory.shrinkage import ShrunkMean
@@ -77,7 +78,7 @@ class Pool(enum.StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Line:
-    """A tip in the list. ``mean``: None when no visit has credit; ``rate``: of what speaks against it."""
+    """A tip in the list. ``mean``: None if nothing has credit; ``rate``: of what speaks against it."""
 
     evidence: TipEvidence
     rate: Rate
@@ -87,10 +88,11 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Figure:
-    """Sums under one policy, or on one rule, and the mean that they give."""
+    """A tip's sums under one policy and the mean that they give, of observations of ``unit``."""
 
     evidence: TipEvidence
     mean: ShrunkMean | None
+    unit: Unit
 
 
 def worst(skill: str, against: Against, pool: Pool) -> QuerySet[TipEvidence]:
@@ -138,6 +140,15 @@ def word_for(evidence: TipEvidence, *, present_visits: int) -> Flag:
     return flag_of(evidence, visits=present_visits, followed_visits=evidence.visits)
 
 
+def unit_of(skill: str) -> Unit:
+    """What counts once in the means of *skill*: "visit" (a run's attempts at one rule), or "retrieval".
+
+    Raises:
+        contextgraph.skills.SkillError: the skill file does not make sense.
+    """
+    return load_skill(settings.PROMPTS_DIR, skill).ranking.unit
+
+
 class _Means:
     """The mean of a tip anywhere, as the ranker has it, of the tips of one skill under one policy."""
 
@@ -178,7 +189,10 @@ def flag_now(tip: Tip) -> Flag:
 def by_policy(tip: Tip) -> list[Figure]:
     """What each policy makes of the tip's rows, in each skill whose runs retrieved it; a query each."""
     found = TipEvidence.objects.filter(tip=tip, level=_TIP).order_by("skill", "policy")
-    return [Figure(evidence=one, mean=_Means(one.skill, one.policy)(one)) for one in found]
+    return [
+        Figure(evidence=one, mean=_Means(one.skill, one.policy)(one), unit=unit_of(one.skill))
+        for one in found
+    ]
 
 
 def by_rule(tip: Tip) -> list[TipEvidence]:

@@ -1,8 +1,8 @@
 """A whole agent loop over ``MemoryStore``: copy it and put a model in ``act``.
 
 The agent obeys the first tip that it is shown, if any; the evaluator looks at the server. In a first run
-one tip misleads, and the agent notes what it should have done; once that run is credited, a second one is
-shown the note first (``run_agent_example`` plays both). A run that was left half way is gone on with.
+one tip misleads, and at its end the agent notes what it should have done; once that is credited, a second
+is shown the note first (``run_agent_example``). A run left half way is gone on with where it stopped.
 """
 
 from __future__ import annotations
@@ -44,12 +44,17 @@ def play(store: MemoryStore, name: str) -> None:
     server = dict[str, str]()
     for rule, told in TOLD.items():  # the second run finds them known
         store.save_tip(advice(*told), run=run, category="ssh", source_rule_id=rule)
+    begun = {one.rule_id: one for one in store.attempts(run)}  # some if it was left half way
     for rule, (option, value) in WANTED.items():
-        got = store.retrieve(run, rule, category="ssh", k=1)
-        # nothing is handed out where the hold-out withheld the tip
-        script = act(got.tips[0].text, server) if got.tips else None
+        if (known := begun.get(rule)) and known.saved:
+            continue
+        number = known.number if known else None
+        got = store.retrieve(run, rule, category="ssh", k=1, attempt=number)
+        script = act(got.tips[0].text, server) if got.tips else None  # None: the tip was withheld
         passed = server.get(option) == value
-        key = store.save_attempt(run, rule, number=got.attempt_number, script=script, passed=passed)
-        if not passed:  # it reflects
-            store.save_tip(advice(option, value), run=run, category="ssh", attempt_id=key)
+        store.save_attempt(run, rule, number=got.attempt_number, script=script, passed=passed)
+    for one in store.attempts(run):  # it reflects; a tip that is known is not stored twice
+        if not one.passed:
+            tip = advice(*WANTED[one.rule_id])
+            store.save_tip(tip, run=run, category="ssh", attempt_id=one.attempt_id)
     store.end_run(run)

@@ -53,14 +53,16 @@ if TYPE_CHECKING:
 
 MAX_STATEMENTS: Final = 1_000
 """A line for each of as many facts as there can be is half of it."""
-BLOCK_STATEMENTS: Final = 40
-"""Statements of one call at most."""
+BLOCK_STATEMENTS: Final = 20
+"""Statements of one call at most; more of them need more room than TOKENS_AT_MOST to be asked again."""
 MAX_CLAIMS_EACH: Final = 3
 MAX_CLAIM_CHARS: Final = 300
 MAX_WHY_CHARS: Final = 200
 MAX_CITATIONS: Final = 6
 TOKENS_EACH: Final = 130
-"""Tokens of the answer about one statement; a second asking may have twice as many."""
+"""Tokens of the answer about one statement; a second asking may have twice as many, up to the cap."""
+TOKENS_AT_MOST: Final = 4_096
+"""Tokens of one answer: half of a context of 8,192, so that the question has the other half."""
 
 
 class Finding(StrEnum):
@@ -190,7 +192,7 @@ def _block(
             reply = drafting.said(
                 messages,
                 schema=checklist_schema(len(statements), refs, first=first),
-                max_tokens=wanted * (2 if again else 1),
+                max_tokens=min(wanted * (2 if again else 1), TOKENS_AT_MOST),
                 purpose=Purpose.JUDGE,
                 prompt_sha256=sha256,
                 again=again,

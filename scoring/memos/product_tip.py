@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from memory.evidence import skill_sums
 from memory.models import TipEvidence
-from memory.tip_record import POLICY, by_policy, flag_now
+from memory.tip_record import POLICY, by_policy, flag_now, unit_of
 from scoring.memos import product_labels as label
 from scoring.memos.ledger import Ledger, held_by, rows_of
 from scoring.memos.naming import Shown, quoted
@@ -78,18 +78,22 @@ def _counts(ledger: Ledger, tip: Tip, name: str, figure: Figure | None) -> None:
 
 
 def _credit(ledger: Ledger, tip: Tip, name: str, figure: Figure | None) -> None:
-    """The tip's mean, shrunk toward the skill's other tips, and the plain mean of all of them.
+    """The tip's mean, shrunk toward the mean of the skill's tips, and the plain mean of all of them.
 
-    No column holds a shrunk mean: its source is the rows of sums from which it is made.
+    Both are of what the skill's ranking counts once. No column holds a shrunk mean: its source is the
+    rows of sums from which it is made.
     """
+    unit = unit_of(tip.skill)
     all_tips = rows_of("tip_evidence", skill=tip.skill, policy=POLICY, level="skill")
     if figure is not None and figure.mean is not None:
         source = (_source(tip, figure), all_tips)
         ledger.score(label.CREDIT.of(name), figure.mean.mean, *source, material=True)
         ledger.score(label.CREDIT_LOW.of(name), figure.mean.low, *source)
         ledger.score(label.CREDIT_HIGH.of(name), figure.mean.high, *source)
-        ledger.count(label.VISITS.of(name), figure.mean.n, _source(tip, figure, "visits"))
-    everything = skill_sums(tip.skill, POLICY)
+        if unit == "visit":  # credit of retrievals rests on the graded times it was followed
+            visits = figure.evidence.visits
+            ledger.count(label.VISITS.of(name), visits, _source(tip, figure, "visits"))
+    everything = skill_sums(tip.skill, POLICY, unit=unit)
     if everything.n:
         ledger.score(label.SKILL_TIPS_CREDIT, everything.total / everything.n, all_tips)
 

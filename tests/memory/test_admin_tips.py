@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
@@ -16,6 +16,9 @@ from memory.models import Tip, TipChange
 from tests.admin_world import HOSTILE
 from tests.factories import make_tip
 from tests.memory.sweep_histories import EARNED, LUCKY, MISLEADING, give_past
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.django_db
 
@@ -64,6 +67,26 @@ def test_the_front_page_leads_to_the_list_and_the_list_to_the_record(admin_clien
     assert reverse("admin:memory_retrieval_change", args=[row.pk]) in record
     assert record.count("/change/") > 10
     assert url("record", tip) in page(admin_client, reverse("admin:memory_tip_changelist"))
+
+
+@pytest.mark.parametrize("unit", ["visit", "retrieval"])
+def test_the_pages_say_what_a_mean_counts_and_what_it_is_shrunk_toward(
+    unit: str, admin_client: Client, settings: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "stig").mkdir()
+    (tmp_path / "stig" / "skill.toml").write_text(
+        f'[grading]\nversion = "1"\nkind = "binary"\n[ranking]\nunit = "{unit}"\n'
+    )
+    settings.PROMPTS_DIR = tmp_path
+    tip = bad_tip()
+    found = " ".join(page(admin_client, reverse(LIST), skill="stig").split())
+    record = " ".join(page(admin_client, url("record", tip)).split())
+    for html in (found, record):
+        assert "shrunk toward the mean of the skill's tips" in html
+        assert "other tips" not in html
+    assert f"one observation per {unit}" in found
+    assert ("a run's attempts at one rule" in found) is (unit == "visit")
+    assert record.count(f"<td>{unit}</td>") == 5  # a row for each policy
 
 
 def test_the_list_is_filtered_and_nonsense_is_no_filter(admin_client: Client) -> None:

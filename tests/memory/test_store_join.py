@@ -118,6 +118,41 @@ def test_an_attempt_that_found_no_tips_is_not_taken_for_another(
     assert store.save_attempt(run, RULE, script="y", passed=True) == got.attempt_id
 
 
+def test_an_attempt_that_found_no_tips_goes_when_it_was_saved_under_another_number(
+    store: MemoryStore, run: RunHandle
+) -> None:
+    begun = store.retrieve(run, RULE, title="Watch fchmod")
+    key = store.save_attempt(run, RULE, number=7, script="x", passed=False)
+    assert store.update_retrieval_attempt_ids(run, RULE, key) == 0
+    kept = Attempt.objects.get()
+    assert (kept.pk, kept.title) == (key, "Watch fchmod")
+    assert begun.attempt_id != key
+    got = store.retrieve(run, RULE)
+    assert store.save_attempt(run, RULE, script="y", passed=True) == got.attempt_id
+
+
+def test_an_attempt_without_tips_stays_when_it_was_begun_after_the_other(
+    store: MemoryStore, run: RunHandle
+) -> None:
+    """Two agents at one rule: what the second has begun is not the first one's attempt."""
+    first = store.retrieve(run, RULE)
+    second = store.retrieve(run, RULE)
+    key = store.save_attempt(run, RULE, number=1, script="x", passed=True)
+    assert key == first.attempt_id
+    assert store.update_retrieval_attempt_ids(run, RULE, key) == 0
+    assert store.save_attempt(run, RULE, script="y", passed=True) == second.attempt_id
+
+
+def test_an_attempt_without_tips_in_which_something_stands_stays(
+    store: MemoryStore, run: RunHandle
+) -> None:
+    got = store.retrieve(run, RULE)
+    store.save_tip("Load the rules with augenrules", run=run, attempt_id=got.attempt_id)
+    key = store.save_attempt(run, RULE, number=5, script="x", passed=True)
+    assert store.update_retrieval_attempt_ids(run, RULE, key) == 0
+    assert Attempt.objects.filter(pk=got.attempt_id).exists()
+
+
 def test_an_attempt_that_a_tip_was_born_of_stays(store: MemoryStore, run: RunHandle) -> None:
     tips(1)
     got = store.retrieve(run, RULE)

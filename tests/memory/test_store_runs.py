@@ -92,6 +92,28 @@ def test_a_handle_of_another_skill_is_refused(store: MemoryStore) -> None:
         store.add_ban(posing, "rm -rf")
 
 
+def test_what_was_begun_and_what_is_saved_is_told_in_the_order_of_the_attempts(
+    store: MemoryStore,
+) -> None:
+    run = store.start_run("n1")
+    assert store.attempts(run) == []
+    left = store.retrieve(run, "rule_b")
+    saved = store.save_attempt(run, "rule_a", number=3, script="x", passed=False)
+    unknown = store.save_attempt(run, "rule_a", script="y")
+    told = [
+        ("rule_b", 1, left.attempt_id, False, None),
+        ("rule_a", 3, saved, True, False),
+        ("rule_a", 4, unknown, True, None),
+    ]
+    assert store.attempts(store.open_run("n1")) == told
+    other = store.start_run("n2")
+    assert store.attempts(other) == []
+    store.end_run(run)
+    assert store.attempts(run) == told
+    with pytest.raises(StoreRefused, match="this store is of"):
+        memory_store("cve").attempts(run)
+
+
 def test_odd_names_are_made_storable_and_found_again(store: MemoryStore) -> None:
     run = store.start_run("n\0\ud800\N{SNOWMAN}'; --", model="m\0")
     assert run.external_id == "n\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}☃'; --"

@@ -108,6 +108,7 @@ def test_the_mean_of_a_line_is_the_one_that_the_ranker_explains(
     weights = load_skill(tmp_path, "stig").ranking.model_copy(update={"helpfulness": 0.0})
     ranked = rank(RankRequest("stig", "sshd_b", policy=POLICY), explain=True, weights=weights).tips
     assert {one.tip_id for one in ranked} == {good.pk, bad.pk}
+    assert {one.unit for tip in (good, bad) for one in by_policy(tip)} == {unit}
     for one in ranked:
         mean = shown[one.tip_id]
         assert mean is not None

@@ -29,15 +29,16 @@ if TYPE_CHECKING:
 
 SKILL: Final = "agent-example"
 RUNS: Final = ("toy-run-1", "toy-run-2")
+VERDICTS: Final = {True: "passed", False: "failed", None: "no verdict"}
 
 
 class Step(NamedTuple):
-    """One attempt: the tip that was obeyed, its composite, and the verdict."""
+    """One attempt: the tip that was obeyed, its composite, and the verdict (None: there is none)."""
 
     rule: str
     tip: str
     score: float
-    passed: bool
+    passed: bool | None
 
 
 class Command(BaseCommand):
@@ -80,17 +81,16 @@ class Command(BaseCommand):
 def _steps(name: str) -> list[Step]:
     rows = Retrieval.objects.filter(run=Run.objects.named(name, skill=SKILL))
     return [
-        Step(row.rule_id, row.shown_text, row.similarity_score or 0.0, bool(row.attempt.passed))
+        Step(row.rule_id, row.shown_text, row.similarity_score or 0.0, row.attempt.passed)
         for row in rows.select_related("attempt").order_by("attempt_id", "rank")
     ]
 
 
 def _table(name: str, steps: list[Step]) -> Table:
-    passed = sum(step.passed for step in steps)
+    passed = sum(step.passed is True for step in steps)
     table = Table(title=plain(f"{name}: {passed} of {len(steps)} passed"), title_justify="left")
     for column in ("rule", "tip that was obeyed", "score", "verdict"):
         table.add_column(column)
     for step in steps:
-        verdict = "passed" if step.passed else "failed"
-        table.add_row(plain(step.rule), plain(step.tip), f"{step.score:.3f}", verdict)
+        table.add_row(plain(step.rule), plain(step.tip), f"{step.score:.3f}", VERDICTS[step.passed])
     return table

@@ -11,10 +11,13 @@ from contextgraph import pipeline
 from memory.models import DreamPass, Retrieval, TipEvidence
 from scoring.memos.naming import clean
 from scoring.memos.products import snapshot_of
+from tests.factories import make_attempt, make_retrieval, make_run, make_tip
 from tests.scoring.memos.stored_values import stored
 from tests.scoring.memos.worlds import make_memo_world, values_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from scoring.memos.facts import Fact, Snapshot
     from tests.scoring.memos.worlds import World
 
@@ -121,6 +124,38 @@ def test_the_credit_of_all_tips_is_called_what_it_is_and_the_policy_is_named(wor
     assert values["unshrunk credit of all tips in the skill"] == plain
     assert not [label for label in values if label.startswith("shrunk") and "all tips" in label]
     assert values["credit policy"] == "quadrant"
+
+
+@pytest.mark.parametrize("unit", ["visit", "retrieval"])
+def test_the_credit_of_a_tip_is_of_what_the_skills_ranking_counts(
+    unit: str, settings: Any, tmp_path: Path
+) -> None:
+    """Ten attempts at one rule are one visit; one success of another tip is as much."""
+    (tmp_path / "stig").mkdir()
+    (tmp_path / "stig" / "skill.toml").write_text(
+        f'[grading]\nversion = "1"\nkind = "binary"\n[ranking]\nunit = "{unit}"\n'
+    )
+    settings.PROMPTS_DIR = tmp_path
+    tip, other = make_tip(external_id="tip-one"), make_tip(external_id="tip-other")
+    run = make_run(status="finalizing")
+    for number in range(1, 11):
+        attempt = make_attempt(run=run, rule_id="rule_a", number=number, outcome=0.0)
+        make_retrieval(attempt=attempt, tip=tip, trace="followed")
+    attempt = make_attempt(run=run, rule_id="rule_b", outcome=1.0)
+    make_retrieval(attempt=attempt, tip=other, trace="followed")
+    assert pipeline.finish(run.pk)
+    snapshot = snapshot_of("tip", "tip-one")
+    assert "visits behind the credit of `stig/tip-one`" in compared(snapshot) or unit != "visit"
+    values = values_of(snapshot)
+    counted = {label: value for label, value in values.items() if label.startswith("visits")}
+    assert values["graded times `stig/tip-one` was followed"] == 10
+    everything = values["unshrunk credit of all tips in the skill"]
+    if unit == "visit":
+        assert counted == {"visits behind the credit of `stig/tip-one`": 1}
+        assert everything == 0
+    else:
+        assert counted == {}, "the credit is not of visits"
+        assert everything == round(Decimal(-9) / 11, 6)
 
 
 def test_a_tip_without_evidence_names_the_policy_too() -> None:
