@@ -43,7 +43,7 @@ QUANTILE: Final = 0.975
 
 @dataclass(frozen=True, slots=True)
 class ShrunkMean:
-    """``mean`` and its 95 % interval, all in [-1, 1]; ``n``: the observations themselves, without the prior."""
+    """``mean`` and its 95 % interval, all in [-1, 1]; ``n``: observations, without the prior."""
 
     mean: float
     low: float
