@@ -105,7 +105,8 @@ def record_late_outcome(
         attempt_id: primary key.
         correction: its rule and number must be the attempt's.
         by: who does it, 1 to 150 characters.
-        batch: written into the revision; changes with the same one are taken back together.
+        batch: written into the revision; changes with the same one are taken back together, of each run
+            those that nothing else parts (``contextgraph.regrading.undo``).
 
     Returns whether anything changed.
 

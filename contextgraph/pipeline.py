@@ -298,36 +298,35 @@ class _Sweep:
     def run(self) -> Reaped:
         before = Now() - timedelta(seconds=self.silent)
         of = Run.objects.filter
-        self._each(lambda: _ids(silent_recordings()), self._close)
-        self._each(
-            lambda: _ids(of(status="ingested", state_changed_at__lte=before)), self._dispatch
-        )
-        self._each(self._due, self._reopen)
-        self._each(lambda: _ids(of(status="scoring")), self._carry_on)
-        self._each(
-            lambda: _ids(of(status="finalizing", state_changed_at__lte=before)), self._finish
-        )
+        quiet = {"state_changed_at__lte": before}
+        self._each("recording", lambda: _ids(silent_recordings()), self._close)
+        self._each("ingested", lambda: _ids(of(status="ingested", **quiet)), self._dispatch)
+        self._each("retry", self._due, self._reopen)
+        self._each("scoring", lambda: _ids(of(status="scoring")), self._carry_on)
+        self._each("finalizing", lambda: _ids(of(status="finalizing", **quiet)), self._finish)
         return self.done
 
-    def _each(self, look: Callable[[], list[int]], step: Callable[[int], None]) -> None:
-        """Do *step* for each run that *look* finds."""
+    def _each(self, name: str, look: Callable[[], list[int]], step: Callable[[int], None]) -> None:
+        """Do *step* for each run that *look* finds; *name* says what they wait for."""
         found: list[int] = []
-        with self._guard():
+        with self._guard(look=name):
             found = look()
         for run_id in found:
             with self._guard(run_id):
                 step(run_id)
 
     @contextlib.contextmanager
-    def _guard(self, *run_ids: int) -> Iterator[None]:
-        """An error in here concerns these runs alone; nothing of a sweep runs outside of one."""
+    def _guard(self, *run_ids: int, look: str = "") -> Iterator[None]:
+        """An error in here concerns these runs, or this look, alone; all of a sweep runs inside one."""
         try:
             yield
         except Exception as error:
             if isinstance(error, LOST_DATABASE) and not connection.is_usable():
                 raise
-            logger.exception("run.sweep_failed", extra={"run_ids": list(run_ids)})
+            about = {"run_ids": list(run_ids), "look": look}
+            logger.exception("run.sweep_failed", extra=about)
             self.done.errors += run_ids
+            self.done.failed_looks += [look] if look else []
 
     def _close(self, run_id: int) -> None:
         if close_recording(run_id):

@@ -37,7 +37,7 @@ RESEND_PATIENCE: Final = 15
 
 @dataclass(slots=True)
 class Reaped:
-    """What one sweep did, by kind: ids of runs, and of batches (resent, failed)."""
+    """What one sweep did, by kind: ids of runs, and of batches (resent, failed); what it could not."""
 
     closed: list[int] = field(default_factory=list)
     """Recordings of agents that are gone."""
@@ -48,8 +48,10 @@ class Reaped:
     finalized: list[int] = field(default_factory=list)
     errors: list[int] = field(default_factory=list)
     """Runs that met an error of ours; the log says which."""
+    failed_looks: list[str] = field(default_factory=list)
+    """Runs that could not even be looked for, by what they wait for; nobody knows how many there are."""
 
-    def as_dict(self) -> dict[str, list[int]]:
+    def as_dict(self) -> dict[str, list[Any]]:
         """For JSON."""
         return asdict(self)
 

@@ -52,7 +52,7 @@ from scoring.outcomes import Outcome, grade, grader_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from contextgraph.change_stack import Name
+    from contextgraph.change_stack import Standing
     from contextgraph.regrade_report import RunResult
     from contextgraph.skills import Skill
 
@@ -70,6 +70,10 @@ COLUMNS: Final = ("category", "extra", "sender_number", *GRADE, *EVALUATOR)
 
 class RegradeRefused(ValueError):
     """What was asked makes no sense; says why. Nothing was written."""
+
+
+class _LeftAlone(Exception):
+    """This run is left as it is; says why. Raised before anything of it is written."""
 
 
 def regrade(
@@ -111,6 +115,8 @@ def undo(
 ) -> RegradeReport:
     """Take back the last change of outcomes: of *run*, or the skill's last one in all runs it touched.
 
+    What it touched is told by its batch name: of each run, the last change of that name that stands.
+    Where one name was given to changes of several days, those that are each their run's last go together.
     A change that was taken back does not stand any more, so that the next undo reaches the one before. A
     run in which something later stands is skipped and named. Arguments and errors as :func:`regrade`.
 
@@ -122,14 +128,16 @@ def undo(
     if not standing:
         msg = f"no outcome of {run or skill} was changed that could be taken back"
         raise RegradeRefused(msg)
-    last = max((stack[-1] for stack in standing.values()), key=lambda change: change.last).name
-    touched = [
-        run_id for run_id, stack in standing.items() if any(change.name == last for change in stack)
-    ]
+    last = max((stack[-1] for stack in standing.values()), key=lambda change: change.last).batch
+    touched = {
+        run_id: [change for change in stack if change.batch == last][-1]
+        for run_id, stack in standing.items()
+        if any(change.batch == last for change in stack)
+    }
     ladder = grader_name(load_skill(settings.PROMPTS_DIR, skill))
     report = RegradeReport(skill=skill, cause=Cause.UNDO, ladder=ladder, dry_run=dry_run)
     work = _Work(report, by=by, progress=progress, undone=last)
-    work.do(touched, _taken_back)
+    work.do(list(touched), lambda one: _taken_back(one, touched[one.pk]))
     return report
 
 
@@ -153,15 +161,14 @@ class _Work:
         *,
         by: str,
         progress: Progress | None,
-        undone: Name | None = None,
+        undone: str = "",
     ) -> None:
         self._report = report
         self._progress = progress
         self._shifts = TipShifts()
         self._by = checked_author(by)
-        self._undone = undone
         now = timezone.now().isoformat()
-        report.batch = f"{report.cause} {now}" + (f" of: {undone.batch}" if undone else "")
+        report.batch = f"{report.cause} {now}" + (f" of: {undone}" if undone else "")
 
     def do(self, run_ids: list[int], plan: Plan) -> None:
         """Change outcomes as *plan* says, run by run; see the module for what a transaction is."""
@@ -187,10 +194,11 @@ class _Work:
         with transaction.atomic():
             run = held(Run.objects.filter(pk=run_id)).get()
             result = self._report.begin(run)
-            if why := self._why_not(run):
-                result.state, result.why = State.SKIPPED, why
+            try:
+                written = self._write(run, plan, result)
+            except _LeftAlone as left:
+                result.state, result.why = State.SKIPPED, str(left)
                 return False
-            written = self._write(run, plan, result)
             result.take(written)
             if written.credit_moved:
                 before = sums_of(run_id)
@@ -200,25 +208,8 @@ class _Work:
         # one that was left by somebody who died is finished, too
         return written.credit_moved or run.status == Status.FINALIZING
 
-    def _why_not(self, run: Run) -> str:
-        if run.superseded_at is not None:
-            return "superseded by a newer revision"
-        if run.status not in (Status.DONE, Status.FINALIZING):
-            mend = (
-                "its agent is still at work on it"
-                if run.status == Status.RECORDING
-                else "`manage.py reap_runs --inline --until-done` finishes it"
-            )
-            return f"{run.status}, not final: {mend}"
-        if self._undone:
-            stack = [change.name for change in standing_changes(run.skill, run.pk).get(run.pk, [])]
-            if self._undone not in stack:
-                return "another process has taken it back"
-            if stack[-1] != self._undone:
-                return "a later change stands on it: take that back first, with --run"
-        return ""
-
     def _write(self, run: Run, plan: Plan, result: RunResult) -> Written:
+        _require_final(run)
         stamp = Stamp(
             cause=Cause(self._report.cause),
             by=self._by,
@@ -233,6 +224,19 @@ class _Work:
             result.attempts += len(batch)
             total.add(outcome_changes.write(run, batch, stamp))
         return total
+
+
+def _require_final(run: Run) -> None:
+    if run.superseded_at is not None:
+        raise _LeftAlone("superseded by a newer revision")
+    if run.status not in (Status.DONE, Status.FINALIZING):
+        mend = (
+            "its agent is still at work on it"
+            if run.status == Status.RECORDING
+            else "`manage.py reap_runs --inline --until-done` finishes it"
+        )
+        msg = f"{run.status}, not final: {mend}"
+        raise _LeftAlone(msg)
 
 
 # --- Graded again ---------------------------------------------------------------------------------
@@ -260,9 +264,14 @@ def _changed(attempt: Attempt, outcome: Outcome) -> Change:
 # --- Taken back -----------------------------------------------------------------------------------
 
 
-def _taken_back(run: Run) -> Iterator[Change]:
-    """Each attempt of the run's last change that stands, as it was before that."""
-    last = standing_changes(run.skill, run.pk)[run.pk][-1]
+def _taken_back(run: Run, change: Standing) -> Iterator[Change]:
+    """Each attempt of the run's last change that stands, as it was before that; it must be *change*."""
+    stack = standing_changes(run.skill, run.pk).get(run.pk, [])
+    if all(one.first != change.first for one in stack):
+        raise _LeftAlone("another process has taken it back")
+    last = stack[-1]  # read under the lock: the batch may have gone on since
+    if last.first != change.first:
+        raise _LeftAlone("a later change stands on it: take that back first, with --run")
     revisions = OutcomeRevision.objects.filter(
         attempt__run=run, pk__gte=last.first, pk__lte=last.last
     )

@@ -112,7 +112,7 @@ class Eviction(Part):
         le=1.0,
         description="of the active tips, at most; one is always allowed",
     )
-    automatic: bool = Field(default=True, description="a run's first dream pass applies its sweep")
+    automatic: bool = Field(default=True, description="a run applies its sweep before it is final")
     canary_rate: float = Field(
         default=0.0, ge=0.0, lt=1.0, description="how often a retired tip is shown again to test it"
     )

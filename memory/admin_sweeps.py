@@ -3,8 +3,9 @@
 Guarantees: as ``memory.admin_base`` says for the tables; the two buttons take POST and a token alone,
 need the permission to change sweeps, call ``memory.eviction`` as the commands do, and are written to the
 admin's log. A page shows at most ENTRIES_SHOWN entries and links to the list of all. Above the list of
-sweeps stand the retired tips that their skill's gate would not catch any more. Makes no sweep:
-``manage.py sweep SKILL`` does, and a run's first dream pass.
+sweeps stand the retired tips that their skill's gate would not catch any more, at most ENTRIES_SHOWN:
+found by sums, and the rows of those that are shown alone are read. Makes no sweep, and does not count the
+visits since a tip was retired: ``manage.py sweep SKILL`` does both; a run's dream pass sweeps as well.
 
 Shaped by: an undo that nobody but the database's owner could do.
 """
@@ -24,7 +25,7 @@ from django.views.decorators.http import require_POST
 from contextgraph.skills import SkillError
 from memory.admin_base import ReadOnlyAdmin, excerpt
 from memory.admin_desk import DeskPage, register_page, require
-from memory.cleared_tips import cleared_tips
+from memory.cleared_tips import cleared, described
 from memory.credit import UnknownPolicy
 from memory.eviction import State, SweepError, apply, undo
 from memory.eviction_gate import GateError, gate_of
@@ -69,11 +70,12 @@ def _cleared() -> dict[str, Any]:
     errors: list[str] = []
     for skill in swept.values_list("skill", flat=True).distinct():
         try:
-            found += ({"skill": skill} | one for one in cleared_tips(skill, gate_of(skill)))
+            found += cleared(skill, gate_of(skill))
         except (GateError, UnknownPolicy, SkillError) as error:
             errors.append(f"{skill}: {error}")
     shown = found[:ENTRIES_SHOWN]
-    return {"cleared": shown, "cleared_more": len(found) - len(shown), "gate_errors": errors}
+    more = len(found) - len(shown)
+    return {"cleared": described(shown), "cleared_more": more, "gate_errors": errors}
 
 
 @admin.register(EvictionSweep)

@@ -10,8 +10,8 @@ on the stage's row and raised, the run stays FINALIZING and the next caller (the
 run without its credit is not final. EVICT and REPORT: the error is kept on the row and logged, and the
 pass goes on: a gate or a report that cannot be made must not hold back what is known about the tips.
 The next pass, also a forced one, makes the report; the tips that a missed sweep would have caught are
-left to the next run's, for the later passes of a run retire nobody (``memory.eviction``). A database that
-is away is no failure of a stage: nothing is kept, it is raised.
+left to the next run's, for a run that was final retires nobody any more (``memory.eviction``). A
+database that is away is no failure of a stage: nothing is kept, it is raised.
 
 Does not know what the stages do (``memory.dream_stages``, and what ``contextgraph.pipeline`` adds), and
 does not move the run's status: the pipeline does, when :func:`run_pass` says that the pass

@@ -48,7 +48,7 @@ def credit(run: Run, *, policy: Policy) -> dict[str, Any]:
 
 
 def evict(run: Run) -> dict[str, Any]:
-    """Sweep the skill's tips in the run's first pass, if the gate says that a pass may."""
+    """Sweep the skill's tips, if the run was never final and the gate says that a pass may."""
     return eviction.automatic_sweep(run)
 
 

@@ -8,13 +8,16 @@ another sweep has retired since stays retired. Each call is one transaction: a r
 tips retired or none. Does not look at the evidence again between preview and apply: what was approved is
 what happens.
 
-An automatic sweep (of a dream pass) is made in a run's first pass and in no other, whatever that one
-caught, so that no re-grading, late verdict, scoring again or forced pass retires a tip, however many runs
-it touches: ``memory.gate_outlook`` tells who would be caught then. It leaves alone a tip that came back
-until it has been tested again. A sweep that a person asks for spares nobody.
+An automatic sweep (of a dream pass) is made on a run's way to its first DONE, at most once, and never
+after it, whatever was caught by then: so no re-grading, late verdict, scoring again or forced pass of a
+run that was final retires a tip, however many runs it touches, and ``memory.gate_outlook`` tells who
+would be caught then. A run that a change reached before its first pass was over is not final yet: the
+pass that makes it so sweeps, on the rows as they are then. An automatic sweep leaves alone a tip that
+came back until it has been tested again. A sweep that a person asks for spares nobody.
 
 Shaped by: 587 tips retired in one night without a word which rule had caught which, and no way back;
-and one re-grading that swept once per run, so that no cap held.
+one re-grading that swept once per run, so that no cap held; and a run that never swept because a verdict
+came between its first pass and its end.
 """
 
 from __future__ import annotations
@@ -47,8 +50,8 @@ LEFT: Final = "left"
 
 RETURNED: Final = "brought back since the preview"
 
-NOT_THE_FIRST: Final = (
-    "only the first pass of a run sweeps; manage.py sweep shows who would be caught"
+FINAL_BEFORE: Final = (
+    "a run that was final before sweeps no more; manage.py sweep shows who would be caught"
 )
 
 
@@ -209,9 +212,10 @@ def flips(skill: str, old: Eviction, new: Eviction, *, now: datetime | None = No
 def automatic_sweep(run: Run, by: str = "dream pass") -> dict[str, Any]:
     """The sweep of a dream pass: previewed and applied where the skill's file says ``automatic``.
 
-    Makes no row when nothing is caught, and none for a superseded run. After its first pass, and once it
-    was final, a run sweeps no more, whether or not anything was caught or the stage had failed: a later
-    pass tells of the run's applied or undone sweep, where it has one, and retires nothing.
+    Makes no row when nothing is caught, and none for a superseded run. Once it was final, a run sweeps no
+    more, whether or not anything was caught or the stage had failed: a later pass tells of the run's
+    applied or undone sweep, where it has one, and retires nothing. A stage that failed is tried again,
+    and sweeps, only where the run was left before it was DONE.
 
     Returns:
         ``sweep`` (id or None), ``state``, ``active``, ``with_evidence``, ``caught``, ``over_cap``,
@@ -222,8 +226,8 @@ def automatic_sweep(run: Run, by: str = "dream pass") -> dict[str, Any]:
     earlier = run.sweeps.exclude(state=State.PREVIEWED).order_by("pk").first()
     if earlier is not None:
         return _told(earlier)
-    if run.dream_number > 1 or run.done_at is not None:
-        return _told(None, note=NOT_THE_FIRST)
+    if run.done_at is not None:
+        return _told(None, note=FINAL_BEFORE)
     if not load_skill(settings.PROMPTS_DIR, run.skill).eviction.automatic:
         return _told(None, note="automatic sweeps are off for this skill")
     with transaction.atomic():

@@ -97,8 +97,30 @@ def test_a_look_for_runs_that_fails_stops_no_other(
         with pytest.raises(OperationalError):
             pipeline.reap(inline=True, impatient=True)
         return
-    assert pipeline.reap(inline=True, impatient=True).finalized == [run.pk]
+    swept = pipeline.reap(inline=True, impatient=True)
+    assert (swept.finalized, swept.failed_looks, swept.errors) == ([run.pk], ["recording"], [])
     assert "bad look" in caplog.text
+
+
+@pytest.mark.parametrize("more", [(), ("--until-done",)])
+def test_the_command_says_which_look_failed_and_does_not_wait_for_whom_it_cannot_see(
+    more: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = waiting_run()
+
+    def fail(*_: Any) -> Any:
+        raise ValueError("bad look")
+
+    def never(_seconds: float) -> None:
+        raise AssertionError("it sweeps again")
+
+    monkeypatch.setattr(pipeline, "_ids", fail)
+    monkeypatch.setattr(time, "sleep", never)
+    out = StringIO()
+    with pytest.raises(CommandError, match=r"every run that waits in recording, .* in scoring"):
+        call_command("reap_runs", "--inline", *more, stdout=out)
+    assert out.getvalue().strip() == "4 failed looks"
+    assert status_of(run) == "ingested"
 
 
 @pytest.mark.parametrize("judge_at", ["//[", "no address at all"])

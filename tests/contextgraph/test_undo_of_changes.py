@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.core.management import call_command
-from django.db import transaction
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
 from hypothesis import HealthCheck, example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from contextgraph import regrading
 from contextgraph.envelope import OutcomeCorrection
 from contextgraph.ingest import LogFacts, ingest_records
 from contextgraph.late_outcomes import record_late_outcome
@@ -26,6 +29,8 @@ from tests.factories import MOMENT
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from contextgraph.change_stack import Standing
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -86,6 +91,59 @@ def test_a_name_used_twice_is_two_changes() -> None:
         undo(skill="stig", by="bob")
         seen.append(grade_of())
     assert seen == [-0.2, 0.0, 1.0]
+
+
+def test_a_name_used_twice_is_taken_back_of_each_run_once_from_the_top() -> None:
+    """The second night had one run more, whose first change of the name it was."""
+    for name in RUNS:
+        stored(name)
+    enter("night-1", "rule_a", "good", "nightly")
+    enter("night-1", "rule_a", "broken", "other")
+    enter("night-1", "rule_a", "good", "nightly")
+    enter("night-2", "rule_a", "good", "nightly")
+    seen = []
+    for _ in range(3):
+        assert undo(skill="stig", by="bob").not_done == []
+        seen.append((grade_of(), grade_of(name="night-2")))
+    assert seen == [(-0.2, 0.0), (1.0, 0.0), (0.0, 0.0)]
+
+
+def test_two_who_take_back_a_name_used_twice_take_one_change_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the first has left on top has the same name, and is another change."""
+    stored("night-1")
+    enter("night-1", "rule_a", "good", "nightly")
+    enter("night-1", "rule_a", "broken", "other")
+    undo(skill="stig", by="ann")
+    enter("night-1", "rule_a", "broken", "nightly")
+    chosen = regrading._taken_back
+
+    def another_was_first(run: Run, change: Standing) -> Any:
+        monkeypatch.setattr(regrading, "_taken_back", chosen)
+        undo(skill="stig", by="ann")
+        return chosen(run, change)
+
+    monkeypatch.setattr(regrading, "_taken_back", another_was_first)
+    [result] = undo(skill="stig", by="bob").not_done
+    assert result.why == "another process has taken it back"
+    assert grade_of() == 1.0
+
+
+def test_a_run_is_asked_once_for_its_changes_by_index() -> None:
+    for name in RUNS:
+        stored(name)
+        enter(name, "rule_a", "good", "nightly")
+    with CaptureQueriesContext(connection) as asked:
+        undo(skill="stig", by="bob")
+    found = [query["sql"] for query in asked if "row_number()" in query["sql"]]
+    assert len(found) == 1 + len(RUNS)
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")  # a few rows are read at once otherwise
+        cursor.execute(f"EXPLAIN {found[-1]}")
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    assert re.search(r"Index Cond: \(run_id = '?\d", plan), plan
+    assert "Index Cond: (attempt_id = a.id)" in plan, plan
 
 
 def test_a_change_that_came_to_nothing_is_taken_back_and_hides_none_before_it() -> None:
@@ -162,19 +220,15 @@ def test_a_change_of_many_runs_is_taken_back_where_nothing_stands_on_it(
 
 @dataclass
 class Model:
-    """What stands in one run: for each change its name and the state before it."""
+    """What stands in one run: for each change its name, its last step and the state before it."""
 
-    stack: list[tuple[tuple[str, int], int, list[Any]]] = field(default_factory=list)
-    times: dict[str, int] = field(default_factory=dict)
+    stack: list[tuple[str, int, list[Any]]] = field(default_factory=list)
     last: str | None = None
 
     def note(self, batch: str, at: int, before: list[Any]) -> None:
         if self.last == batch:
-            name, _, first = self.stack.pop()
-            self.stack.append((name, at, first))
-        else:
-            self.times[batch] = self.times.get(batch, 0) + 1
-            self.stack.append(((batch, self.times[batch]), at, before))
+            _, _, before = self.stack.pop()
+        self.stack.append((batch, at, before))
         self.last = batch
 
     def undo(self) -> list[Any]:

@@ -191,7 +191,7 @@ def test_a_sweep_that_was_made_at_a_second_try_is_told_by_the_kept_report() -> N
     assert last_pass(run).report == after.report
 
 
-def test_a_sweep_that_the_first_pass_missed_is_not_made_by_a_later_one(
+def test_a_sweep_that_a_run_missed_is_not_made_once_it_was_final(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tip = make_tip(created_at=MOMENT - timedelta(days=30))
@@ -203,5 +203,5 @@ def test_a_sweep_that_the_first_pass_missed_is_not_made_by_a_later_one(
     assert last_pass(run).report == before.report
     assert "ZeroDivisionError" in markdown(last_pass(run))
     told = DreamStage.objects.get(run=run, stage="evict").detail
-    assert (told["sweep"], told["note"]) == (None, eviction.NOT_THE_FIRST)
+    assert (told["sweep"], told["note"]) == (None, eviction.FINAL_BEFORE)
     assert tip.changes.count() == 0

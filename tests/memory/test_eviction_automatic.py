@@ -1,4 +1,4 @@
-"""The sweep of a dream pass: in a run's first pass, by the skill's own gate, never against a person."""
+"""The sweep of a dream pass: before a run is final, by the skill's own gate, never against a person."""
 
 from __future__ import annotations
 
@@ -65,17 +65,17 @@ def test_a_forced_pass_retires_nothing_more_and_does_not_take_back_an_undo(gate:
 
 
 @pytest.mark.usefixtures("gate")
-@pytest.mark.parametrize("later", [{"dream_number": 2}, {"dream_number": 1, "done_at": MOMENT}])
-def test_a_pass_after_the_first_retires_nobody_even_if_that_one_caught_nobody(later: Any) -> None:
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_run_that_was_final_retires_nobody_even_if_it_had_caught_nobody(number: int) -> None:
     run = give_past(old_tip(), EARNED)
     assert automatic_sweep(run)["note"] == "nothing was caught"
     bad_tip()
-    Run.objects.filter(pk=run.pk).update(**later)
+    Run.objects.filter(pk=run.pk).update(dream_number=number, done_at=MOMENT)
     run.refresh_from_db()
     told = automatic_sweep(run)
-    assert (told["sweep"], told["caught"], told["note"]) == (None, 0, eviction.NOT_THE_FIRST)
+    assert (told["sweep"], told["caught"], told["note"]) == (None, 0, eviction.FINAL_BEFORE)
     assert not EvictionSweep.objects.exists()
-    assert automatic_sweep(make_run())["retired"] == 1, "the next run's first pass does"
+    assert automatic_sweep(make_run())["retired"] == 1, "the next run does"
 
 
 @pytest.mark.usefixtures("gate")

@@ -1,12 +1,14 @@
 """``manage.py reap_runs``: finish from rows alone what messages did not finish.
 
 Guarantees: one sweep, or sweeps until no run is open; only the first one is impatient, so that workers
-who are busy are not sent the same batches once a second. Exit status 1 when a run met an error, which
-the log explains; ``--until-done`` does not wait for such a run.
+who are busy are not sent the same batches once a second. Exit status 1 when a run met an error, or could
+not even be looked for, which the log explains; ``--until-done`` does not wait for such a run, and ends
+with the first look that fails.
 
 Does not wait for judge calls that are to be repeated later: their runs are final meanwhile.
 
-Shaped by: one run with a fault, before which every sweep stopped.
+Shaped by: one run with a fault, before which every sweep stopped; and looks that failed, after which
+"Nothing to do" was said of runs that waited.
 """
 
 from __future__ import annotations
@@ -58,13 +60,14 @@ class Command(BaseCommand):
         with anew:
             total = self._swept(inline=options["inline"], until_done=options["until_done"])
         self._report(total, as_json=options["json"])
-        if total["errors"]:
-            named = ", ".join(map(str, total["errors"]))
-            msg = f"not finished because of an error, which the log explains: run {named}"
+        wrong = [f"run {run_id}" for run_id in total["errors"]]
+        wrong += [f"every run that waits in {look}" for look in total["failed_looks"]]
+        if wrong:
+            msg = f"not finished because of an error, which the log explains: {', '.join(wrong)}"
             raise CommandError(msg)
 
-    def _swept(self, *, inline: bool, until_done: bool) -> dict[str, list[int]]:
-        """What one sweep did, or all until nothing is open."""
+    def _swept(self, *, inline: bool, until_done: bool) -> dict[str, list[Any]]:
+        """What one sweep did, or all until nothing is open or a look fails."""
         total = Reaped().as_dict()
         impatient = True
         while True:
@@ -74,14 +77,15 @@ class Command(BaseCommand):
                 "errors": swept["errors"]
             }
             waiting = Run.objects.filter(status__in=Run.OPEN).exclude(pk__in=swept["errors"])
-            if not (until_done and waiting.exists()):
+            # whom nobody can look for would be waited for without an end
+            if not until_done or swept["failed_looks"] or not waiting.exists():
                 return total
             impatient = inline  # nothing is sent twice when nothing is sent
             time.sleep(SWEEP_EVERY_S)
 
-    def _report(self, total: dict[str, list[int]], *, as_json: bool) -> None:
+    def _report(self, total: dict[str, list[Any]], *, as_json: bool) -> None:
         if as_json:
             self.stdout.write(json.dumps(total))
             return
-        parts = [f"{len(ids)} {name}" for name, ids in total.items() if ids]
+        parts = [f"{len(ids)} {name.replace('_', ' ')}" for name, ids in total.items() if ids]
         self.stdout.write(", ".join(parts) or "Nothing to do: no run waits.")
