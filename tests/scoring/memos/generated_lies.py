@@ -249,6 +249,8 @@ def _direction(rng, given, clauses, at):
     changes = [item for item in given.facts if item.measure is Measure.POINTS and item.number]
     if not changes:
         item = clauses[at].item
+        if item.label.startswith("change in"):
+            return None  # of a count: "the change in tips grew by one" says nothing that is not so
         verb = rng.choice(
             ("rose to", "fell to", "is down to", "climbed to", "was cut to", "grew by")
         )

@@ -6,7 +6,6 @@ each time.
 
 from __future__ import annotations
 
-import time
 from random import Random
 
 import pytest
@@ -161,15 +160,7 @@ def test_a_long_hostile_memo_is_read_in_one_go() -> None:
     assert [one.kind for one in check("x" * 40_001, snapshot).findings] == ["too_long"]
 
 
+@pytest.mark.timeout(60)  # what took the square of its length, or more, would not end in time
 @pytest.mark.parametrize("piece", ["t-w-o ", "f i v e ", "a ", "one two three and "])
-def test_the_time_for_one_long_sentence_grows_with_its_length(piece: str) -> None:
-    """Not with the square of it: four times the text took sixteen times as long."""
-
-    def seconds(chars: int) -> float:
-        text = (piece * chars)[:chars]
-        started = time.process_time()
-        check(text, run())
-        return time.process_time() - started
-
-    seconds(1_000)
-    assert seconds(20_000) < 10 * max(seconds(5_000), 0.02)
+def test_the_longest_memo_in_one_sentence_comes_to_an_end(piece: str) -> None:
+    assert check((piece * 40_000)[:40_000], run()).findings
