@@ -75,7 +75,8 @@ def signals_of(row: Retrieval) -> Signals:
 class StoredCoefficients:
     """The fit in use per judge, read once: the latest adopted one, HAND_SET where there is none.
 
-    A fit answers for its judge's labels only while that name answers as what the fit was made with.
+    A fit answers for its judge's labels only while that name answers as what the fit was made with. One
+    that is older than this knowledge (``served`` is empty) is compared by the name alone: it was in use.
     """
 
     def __init__(self) -> None:
@@ -94,8 +95,9 @@ class StoredCoefficients:
             if row.model:
                 source = source_name(row.model, row.prompt_sha256)
                 self._of_judge[source], made_with[source] = found, row
-        answered = answered_as() if made_with else {}
-        for source, row in made_with.items():
+        known = {source: row for source, row in made_with.items() if row.served}
+        answered = answered_as() if known else {}
+        for source, row in known.items():
             if not answered.get(source, set()) <= measured_as(row):
                 logger.warning("attribution.judge_exchanged", extra={"id": row.pk, "judge": source})
                 del self._of_judge[source]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MIN_DECIDED: Final = 30
 """Answered pairs from which a judge counts as calibrated."""
 TOGETHER: Final = "per_attempt"
-"""The mode (``JUDGE_MODE``) in which several tips share a question."""
+"""The mode (``JUDGE_MODE``) in which several tips share a question, where more than one is allowed."""
 
 # One look into the index per distinct judge, not one per judgement: there are millions of those.
 _ANSWERED_AS: Final = """
@@ -79,7 +79,9 @@ def answered_as() -> dict[str, set[Identity]]:
 
 def measured_as(row: Calibration, *, at_least: int = 1) -> set[Identity]:
     """What a calibration is about: those that decided *at_least* pairs, asked as they were."""
-    modes = (False, True) if row.asked.get("mode") == TOGETHER else (False,)
+    # one tip a question measures nothing else, whatever the mode; None: not counted, as with reviews
+    several = row.asked.get("mode") == TOGETHER and row.asked.get("tips") != 1
+    modes = (False, True) if several else (False,)
     return {
         Identity(one["model"], one["fingerprint"], together)
         for one in row.served

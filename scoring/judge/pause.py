@@ -6,8 +6,15 @@ with one row and one line in the log, however many threads meet it. When the tim
 worker tries: its failure prolongs the pause, an answer ends it. `resume` ends it by hand, and makes
 due what had waited.
 
+Either end makes due, with their try given back, the rows that the judge had refused since its last
+answer before the pause: that they are closed for ever was said of questions, and the fault may have
+been the server's. What did not fit its context stays closed.
+
 Says nothing about overload: that is the business of ``scoring.judge.pace``. Calls that run when the
-pause begins are not cut off. Shaped by 3,341 questions that were burnt on an unpaid bill, one by one.
+pause begins are not cut off.
+
+Shaped by 3,341 questions that were burnt on an unpaid bill, one by one, and by the rows of five scripts,
+closed for ever before the server was seen to refuse whatever it is asked.
 """
 
 from __future__ import annotations
@@ -15,21 +22,24 @@ from __future__ import annotations
 import enum
 import logging
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from django.conf import settings
-from django.db import connection
-from django.db.models.functions import Now
+from django.db import connection, transaction
+from django.db.models import Exists, F, OuterRef, Value
+from django.db.models.functions import Greatest, Now
 
+from memory import locks
 from memory.models import Retrieval
 from memory.reasons import Reason
 from scoring.judge.decoding import storable
 from scoring.judge.errors import JudgeMisconfigured, JudgeRequestRefused
-from scoring.models import JudgePause
+from scoring.models import JudgeCall, Judgement, JudgePause
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from memory.querysets import RetrievalQuerySet
     from scoring.judge.errors import JudgeError
 
 logger = logging.getLogger(__name__)
@@ -102,18 +112,28 @@ def begin(tier: str, error: JudgeError) -> bool:
 
 def end(tier: str) -> bool:
     """The judge has answered. True: there was a pause, and this call ended it."""
-    ended = _clear(tier, by="an answer")
-    if ended:
-        logger.warning("judge.resumed: %s answers again", tier)
-    return ended
+    refused = _clear(tier, by="an answer")
+    if refused is None:
+        return False
+    logger.warning("judge.resumed: %s answers again; %d refused rows are due", tier, refused)
+    return True
 
 
-def resume(*, by: str) -> tuple[list[str], int]:
-    """End every pause by hand; returns the tiers, and how many rows no longer wait for a retry."""
-    tiers = list(JudgePause.objects.filter(cleared_at__isnull=True).values_list("tier", flat=True))
-    ended = [tier for tier in sorted(tiers) if _clear(tier, by=by)]
+class Resumed(NamedTuple):
+    """The tiers whose pause was ended; the rows that are due now, and those of them once refused."""
+
+    tiers: list[str]
+    due: int
+    refused: int
+
+
+def resume(*, by: str) -> Resumed:
+    """End every pause by hand."""
+    tiers = JudgePause.objects.filter(cleared_at__isnull=True).values_list("tier", flat=True)
+    ended = {tier: found for tier in sorted(tiers) if (found := _clear(tier, by=by)) is not None}
     waiting = Retrieval.objects.filter(llm_reason=Reason.JUDGE_UNAVAILABLE, llm_retry_at__gt=Now())
-    return ended, waiting.update(llm_retry_at=Now())
+    refused = sum(ended.values())
+    return Resumed(list(ended), _make_due(waiting) + refused, refused)
 
 
 def until(tier: str) -> datetime | None:
@@ -122,6 +142,40 @@ def until(tier: str) -> datetime | None:
     return None if found is None else found.until
 
 
-def _clear(tier: str, *, by: str) -> bool:
+@transaction.atomic
+def _clear(tier: str, *, by: str) -> int | None:
+    """End the pause; how many refused rows are due by that, None if there is no pause."""
     open_ = JudgePause.objects.filter(tier=tier, cleared_at__isnull=True)
-    return open_.update(cleared_at=Now(), cleared_by=by[:150]) == 1
+    since = open_.values_list("since", flat=True).first()
+    if since is None or open_.update(cleared_at=Now(), cleared_by=by[:150]) != 1:
+        return None
+    given_back = Greatest(F("llm_tries") - 1, Value(0))
+    return _make_due(_refused_before(tier, since), llm_tries=given_back)
+
+
+def _refused_before(tier: str, since: datetime) -> RetrievalQuerySet:
+    """The rows without an answer whose latest judgement is a refusal of this tier, newer than its last
+    answer (usable or not) before *since*.
+
+    Two queries: the planner must know where to begin, or it reads the calls of all times.
+    """
+    calls = JudgeCall.objects.filter(tier=tier)
+    answered = calls.filter(latency_s__isnull=False, created_at__lt=since)
+    last = answered.order_by("-pk").values_list("pk", flat=True).first() or 0
+    later = Judgement.objects.filter(retrieval=OuterRef("retrieval"), pk__gt=OuterRef("pk"))
+    refusals = Judgement.objects.filter(
+        ~Exists(later),
+        call__in=calls.filter(pk__gt=last, error_class=JudgeRequestRefused.__name__),
+    )
+    rows = Retrieval.objects.filter(
+        pk__in=list(refusals.values_list("retrieval_id", flat=True)),
+        llm_label="",
+        llm_reason=Reason.JUDGE_ERROR,
+    )
+    return rows.exclude(llm_retry_at__lte=Now())
+
+
+def _make_due(rows: RetrievalQuerySet, **changes: Any) -> int:
+    with transaction.atomic():
+        found = [row.pk for row in locks.held(rows.only("pk"))]
+        return Retrieval.objects.filter(pk__in=found).update(llm_retry_at=Now(), **changes)

@@ -213,11 +213,10 @@ class Session:
 
     def _counted(self, indices: Sequence[int], pairs: Sequence[Pair]) -> list[int]:
         wanted = {index: [one.row.pk for one in pairs[index]] for index in indices}
-        counted = verdict_store.count_try([pk for pks in wanted.values() for pk in pks])
-        admitted = [index for index, pks in wanted.items() if counted.intersection(pks)]
-        for index in wanted.keys() - set(admitted):
-            logger.error("judge.worker_lost", extra={"rows": wanted[index], "cause": WORKER_LOST})
-        return admitted
+        counted, closed = verdict_store.count_try([pk for pks in wanted.values() for pk in pks])
+        if closed:
+            logger.error("judge.worker_lost", extra={"rows": sorted(closed), "cause": WORKER_LOST})
+        return [index for index, pks in wanted.items() if counted.intersection(pks)]
 
     # --- After a call -----------------------------------------------------------------------------
 

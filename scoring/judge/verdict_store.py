@@ -121,12 +121,14 @@ def ruling_from(kept: VerdictCache) -> Ruling:
 # --- Tries ----------------------------------------------------------------------------------------
 
 
-def count_try(ids: Sequence[int]) -> set[int]:
-    """Count a try of each row that still lacks an answer, before it is asked about; which they are.
+def count_try(ids: Sequence[int]) -> tuple[set[int], set[int]]:
+    """Count a try of each row that still lacks an answer, before it is asked about.
 
-    A row whose tries are used up without an answer or a failure has killed its process every time: it
-    is closed with judge_error and not returned.
+    Returns the rows that were counted, and those that were closed with judge_error: their tries are
+    used up without an answer or a failure, so they have killed their process every time. A row that
+    another worker has settled is in neither.
     """
+    closed: set[int] = set()
     unanswered = "tip_followed_llm IS NULL AND llm_label = '' AND llm_reason = ''"
     with connection.cursor() as cursor:
         cursor.execute(
@@ -138,10 +140,11 @@ def count_try(ids: Sequence[int]) -> set[int]:
         if len(counted) < len(ids):
             cursor.execute(
                 f"UPDATE tip_retrievals SET llm_reason = %s, llm_retry_at = NULL WHERE id = ANY(%s) "  # noqa: S608 - constant
-                f"AND {unanswered} AND llm_tries >= %s",
+                f"AND {unanswered} AND llm_tries >= %s RETURNING id",
                 [Reason.JUDGE_ERROR, list(set(ids) - counted), settings.JUDGE_MAX_TRIES],
             )
-    return counted
+            closed = {row[0] for row in cursor.fetchall()}
+    return counted, closed
 
 
 # --- Calls ----------------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ def status_of(root, count):
     return status if status is not None and len(status.living_children) == count else None
 
 
-def wait_until(condition, seconds=10.0):
+def wait_until(condition, seconds=60.0):
     deadline = time.monotonic() + seconds
     while not (value := condition()):
         assert time.monotonic() < deadline, "it did not come to pass in time"

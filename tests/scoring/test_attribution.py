@@ -300,6 +300,23 @@ def test_a_fit_answers_for_no_other_model_behind_the_name_of_its_judge(
 
 
 @pytest.mark.django_db
+def test_a_fit_from_before_servers_were_noted_stays_in_use_by_the_name_of_its_judge(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    fitted = stored_fit()
+    Calibration.objects.update(served=[], asked={})  # as the migration found it, and adopted it
+    row = make_retrieval(llm=True, emb=0.5)
+    Judgement.objects.create(
+        retrieval=row, requested_model="judge-a", prompt_sha256="0", label="followed",
+        followed=True, served_model="weights-1", system_fingerprint="fp", position=3,
+    )  # fmt: skip
+    fill(row.run_id)
+    row.refresh_from_db()
+    assert row.tip_followed_p_version == fitted.version
+    assert "attribution.judge_exchanged" not in caplog.text
+
+
+@pytest.mark.django_db
 def test_a_damaged_fit_is_passed_over_and_named_in_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -105,6 +105,18 @@ def test_a_judge_that_was_asked_about_one_tip_at_a_time_is_another_when_asked_ab
     assert calibrated()
 
 
+@pytest.mark.parametrize(("tips", "vouches"), [(1, False), (2, True), (None, True)])
+def test_one_tip_a_question_vouches_for_no_question_about_several_whatever_the_mode(
+    tips: int | None, vouches: bool
+) -> None:
+    asked = {"mode": "per_attempt", "tips": tips}
+    make_calibration("judge-7b", "abc", served=[served("weights-1", "fp")], asked=asked)
+    judgement(position=1)
+    assert calibrated()
+    judgement(position=2)
+    assert calibrated() is vouches
+
+
 def test_a_calibration_that_does_not_know_what_answered_vouches_for_no_judgement() -> None:
     make_calibration("judge-7b", "abc", served=[])
     assert calibrated(), "verdicts without a judgement are compared by name"

@@ -1,8 +1,8 @@
 """``manage.py judge_resume``: ask a paused judge again now, after its key, model or bill was mended.
 
 Guarantees: every open pause is cleared, with a mark of who did it, and the rows that waited for the
-judge are due at once; the next sweep of the reaper asks about them. Says what it did; with nothing to
-do it says that and exits with 0.
+judge are due at once, with those that it had refused since its last answer before the pause; the next
+sweep of the reaper asks about them. Says what it did; with nothing to do it says that and exits with 0.
 
 Does not ask the judge: ``doctor`` does. If nothing was mended the next call begins a new pause.
 """
@@ -32,13 +32,14 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         """Clear and report."""
-        tiers, rows = pause.resume(by=f"judge_resume of {_who()}")
+        done = pause.resume(by=f"judge_resume of {_who()}")
         if options["json"]:
-            self.stdout.write(json.dumps({"resumed": tiers, "rows_due": rows}))
-        elif tiers:
-            self.stdout.write(f"Resumed: {', '.join(tiers)}; {rows} rows are due.")
-        else:
-            self.stdout.write(f"No judge is paused; {rows} rows are due.")
+            said = {"resumed": done.tiers, "rows_due": done.due, "of_them_refused": done.refused}
+            self.stdout.write(json.dumps(said))
+            return
+        began = f"Resumed: {', '.join(done.tiers)}" if done.tiers else "No judge is paused"
+        refused = f", {done.refused} of them refused before" if done.refused else ""
+        self.stdout.write(f"{began}; {done.due} rows are due{refused}.")
 
 
 def _who() -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 DRIP_S = 0.05
-DRIPS = 200
+DRIPS = 1_200
 """A trickle lasts ten seconds, unless the client goes."""
 
 

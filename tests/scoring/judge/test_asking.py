@@ -51,8 +51,8 @@ PROMPT = PromptLibrary(CHECKOUT / "prompts").for_skill("stig")
 
 @pytest.fixture
 def client(judge: JudgeServer) -> Iterator[JudgeClient]:
-    """Tries each call once, and does not wait for long."""
-    config = JudgeConfig(judge.base_url, "stand-in-judge", max_tries=1, read_timeout_s=0.3)
+    """Tries each call once."""
+    config = JudgeConfig(judge.base_url, "stand-in-judge", max_tries=1)
     with JudgeClient(config) as made:
         yield made
 

@@ -101,7 +101,7 @@ def test_another_model_behind_the_same_name_has_the_mark(
 def test_a_judge_that_fails_ends_it_and_nothing_is_stored(
     judge: JudgeServer, settings: Any, pairs: Path, fault: str, named: str, at_most: int
 ) -> None:
-    use_judge(settings, judge, JUDGE_READ_TIMEOUT_S=0.5)
+    use_judge(settings, judge, JUDGE_READ_TIMEOUT_S=0.5 if fault == "hang" else 2.0)
     judge.control(fault=fault)
     with pytest.raises(
         CommandError, match=f"nothing was stored, the judge failed: {named}"

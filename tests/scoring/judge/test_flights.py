@@ -20,6 +20,8 @@ from django.db import connection
 
 from memory.models import Retrieval
 from scoring.judge import service
+from scoring.judge.client import JudgeClient
+from scoring.judge.flights import Flights, patience
 from scoring.models import Judgement, ScoreBatch
 from tests.conftest import CHECKOUT
 from tests.factories import make_attempt, make_retrieval, make_run, make_tip
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.django_db(transaction=True)
 
 WAIT_S = 60
+PATIENT = {"JUDGE_READ_TIMEOUT_S": WAIT_S, "JUDGE_DEADLINE_S": WAIT_S}
 UNCLEAR = "judge-says=unclear about the banner"
 
 
@@ -76,6 +79,49 @@ def side_by_side(batches: Sequence[ScoreBatch]) -> None:
         list(pool.map(work, batches, timeout=WAIT_S))
 
 
+def calls_of(monkeypatch: pytest.MonkeyPatch, *, meet: int) -> list[int]:
+    """How many calls ran at the start of each, itself included; they end when *meet* have begun."""
+    ask, lock, running = JudgeClient.ask, threading.Lock(), [0]
+    seen: list[int] = []
+    met = threading.Barrier(meet)
+
+    def counted(*given: Any, **options: Any) -> Any:
+        with lock:
+            running[0] += 1
+            seen.append(running[0])
+        try:
+            met.wait(WAIT_S)
+            return ask(*given, **options)
+        finally:
+            with lock:
+                running[0] -= 1
+
+    monkeypatch.setattr(JudgeClient, "ask", counted)
+    return seen
+
+
+def until_all_have_looked(judge: JudgeServer, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """Let the server say nothing before *count* threads have looked whether a pair is asked about."""
+    begin, fault_for = Flights.begin, judge.state.fault_for
+    lock, looked, all_looked = threading.Lock(), set[int](), threading.Event()
+
+    def begun(*given: Any) -> set[str]:
+        try:
+            return begin(*given)
+        finally:
+            with lock:
+                looked.add(threading.get_ident())
+                if len(looked) >= count:
+                    all_looked.set()
+
+    def late(question: Any) -> str | None:
+        assert all_looked.wait(WAIT_S)
+        return fault_for(question)
+
+    monkeypatch.setattr(Flights, "begin", begun)
+    monkeypatch.setattr(judge.state, "fault_for", late)
+
+
 def asked(judge: JudgeServer) -> tuple[int, int]:
     counted = judge.counters()
     return counted["questions"], counted["pairs"]
@@ -107,10 +153,10 @@ def wait_for(condition: Callable[[], object], what: str) -> None:
 
 @pytest.mark.parametrize("mode", ["per_attempt", "per_tip"])
 def test_retries_that_are_judged_side_by_side_are_asked_about_once(
-    judge: JudgeServer, settings: Any, mode: str
+    judge: JudgeServer, settings: Any, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    use_judge(settings, judge, JUDGE_MODE=mode)
-    judge.control(latency_ms=400)
+    use_judge(settings, judge, JUDGE_MODE=mode, **PATIENT)
+    until_all_have_looked(judge, monkeypatch, 4)
     side_by_side(retries(4, FOLLOWED, IGNORED))
     assert asked(judge)[1] == judge.counters()["distinct"] == 2
     assert labels() == ["followed", "not_followed"] * 4
@@ -119,9 +165,11 @@ def test_retries_that_are_judged_side_by_side_are_asked_about_once(
     assert locks() == 0
 
 
-def test_of_tips_that_overlap_each_is_asked_about_once(judge: JudgeServer, settings: Any) -> None:
-    use_judge(settings, judge)
-    judge.control(latency_ms=400)
+def test_of_tips_that_overlap_each_is_asked_about_once(
+    judge: JudgeServer, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_judge(settings, judge, **PATIENT)
+    until_all_have_looked(judge, monkeypatch, 4)
     run = make_run()
     texts = [f"{FOLLOWED} {number}" for number in range(5)]
     batches = []
@@ -135,12 +183,14 @@ def test_of_tips_that_overlap_each_is_asked_about_once(judge: JudgeServer, setti
 
 
 def test_the_stronger_judge_is_asked_once_too_and_paid_once(
-    judge: JudgeServer, settings: Any
+    judge: JudgeServer, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with JudgeServer(model="strong-judge", latency_ms=400) as strong:
+    with JudgeServer(model="strong-judge") as strong:
+        until_all_have_looked(strong, monkeypatch, 3)
         use_judge(
             settings,
             judge,
+            **PATIENT,
             JUDGE_HIGH_STAKES_MODEL="strong-judge",
             JUDGE_HIGH_STAKES_BASE_URL=strong.base_url,
         )
@@ -152,29 +202,33 @@ def test_the_stronger_judge_is_asked_once_too_and_paid_once(
 
 
 def test_an_answer_that_is_not_kept_is_asked_for_by_each_one_after_the_other(
-    judge: JudgeServer, settings: Any
+    judge: JudgeServer, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    use_judge(settings, judge)
-    judge.control(latency_ms=200)
+    use_judge(settings, judge, **PATIENT)
+    until_all_have_looked(judge, monkeypatch, 3)
+    at_once = calls_of(monkeypatch, meet=1)
     side_by_side(retries(3, UNCLEAR))
     assert asked(judge) == (3, 3)
-    assert judge.counters()["in_flight_max"] == 1
+    assert at_once == [1, 1, 1]
     assert labels() == ["unclear"] * 3
 
 
-def test_without_the_cache_nobody_waits(judge: JudgeServer, settings: Any) -> None:
-    use_judge(settings, judge, JUDGE_CACHE=False)
-    judge.control(latency_ms=400)
+def test_without_the_cache_nobody_waits(
+    judge: JudgeServer, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_judge(settings, judge, JUDGE_CACHE=False, **PATIENT)
+    at_once = calls_of(monkeypatch, meet=3)
     side_by_side(retries(3, FOLLOWED))
     assert asked(judge) == (3, 3)
-    assert judge.counters()["in_flight_max"] > 1
+    assert at_once == [1, 2, 3]
 
 
 def test_who_waits_for_a_judge_that_turns_out_to_be_away_leaves_the_row_for_later(
-    judge: JudgeServer, settings: Any
+    judge: JudgeServer, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    use_judge(settings, judge)
-    judge.control(latency_ms=400, fault="401")
+    use_judge(settings, judge, **PATIENT)
+    judge.control(fault="401")
+    until_all_have_looked(judge, monkeypatch, 3)
     side_by_side(retries(3, FOLLOWED))
     assert asked(judge)[0] == 1
     for row in Retrieval.objects.all():
@@ -196,15 +250,17 @@ def test_a_question_that_raises_leaves_no_lock(judge: JudgeServer, settings: Any
     assert locks() == 0
 
 
-def test_who_holds_a_pair_for_too_long_is_not_waited_for(judge: JudgeServer, settings: Any) -> None:
+def test_who_holds_a_pair_for_too_long_is_not_waited_for(
+    judge: JudgeServer, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As a process that was stopped in the middle of its call."""
-    use_judge(settings, judge, JUDGE_DEADLINE_S=1.0)
+    use_judge(settings, judge, **PATIENT)
+    assert patience() == 2 * WAIT_S
+    monkeypatch.setattr("scoring.judge.session.patience", lambda: 2.0)
     first, second = retries(2, FOLLOWED)
     go_on, called = threading.Event(), threading.Event()
 
     def freeze() -> None:
-        from scoring.judge.client import JudgeClient
-
         ask = JudgeClient.ask
 
         def frozen(*given: Any, **options: Any) -> Any:
@@ -226,7 +282,8 @@ def test_who_holds_a_pair_for_too_long_is_not_waited_for(judge: JudgeServer, set
         assert called.wait(WAIT_S)
         started = time.monotonic()
         service.score(held(second))
-        assert 2.0 <= time.monotonic() - started < 10.0
+        assert time.monotonic() - started >= 2.0
+        assert not go_on.is_set() and thread.is_alive(), "the frozen one was waited for"
     finally:
         go_on.set()
         thread.join(WAIT_S)
@@ -283,8 +340,8 @@ def test_processes_that_have_a_pair_at_once_ask_about_it_once(
 def test_who_is_killed_while_he_asks_is_not_waited_for(
     judge: JudgeServer, settings: Any, tmp_path: Path
 ) -> None:
-    use_judge(settings, judge, JUDGE_DEADLINE_S=WAIT_S)
-    judge.control(latency_ms=20_000)
+    use_judge(settings, judge, **PATIENT)
+    judge.control(latency_ms=300_000)
     first, second = retries(2, FOLLOWED)
     child = started(first, tmp_path, settings)
     try:
@@ -298,5 +355,5 @@ def test_who_is_killed_while_he_asks_is_not_waited_for(
     judge.control(latency_ms=0)
     begun = time.monotonic()
     service.score(held(second))
-    assert time.monotonic() - begun < 10, "the lock went with its session"
+    assert time.monotonic() - begun < WAIT_S < patience(), "the lock went with its session"
     assert labels() == ["", "followed"]

@@ -194,7 +194,7 @@ def test_row_18_seas_of_blanks_are_refused_quickly(
     assert type(failure_of(client_of(judge.base_url))) is e.ReplyTooLarge
     judge.control(content=None, fault="whitespace")
     assert type(failure_of(client_of(judge.base_url))) is e.ReplyTruncated
-    assert time.monotonic() - started < 5.0
+    assert time.monotonic() - started < 30, "a pattern that tries every way would take minutes"
 
 
 def test_row_19_and_20_numbers_and_texts_without_end_are_refused(serve: Serve) -> None:

@@ -147,7 +147,11 @@ def test_judge_resume_ends_the_pause_and_makes_the_rows_due(
     assert not run.retrievals.filter(llm_retry_at__lte=timezone.now()).exists()
     out = StringIO()
     call_command("judge_resume", "--json", stdout=out)
-    assert json.loads(out.getvalue()) == {"resumed": ["default"], "rows_due": 2}
+    assert json.loads(out.getvalue()) == {
+        "resumed": ["default"],
+        "rows_due": 2,
+        "of_them_refused": 0,
+    }
     assert pause.door("default") is Door.OPEN
     assert JudgePause.objects.get().cleared_by.startswith("judge_resume of ")
     out = StringIO()

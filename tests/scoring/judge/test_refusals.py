@@ -1,21 +1,29 @@
 """A question that the server refuses is refused for ever: not asked again, and no reason to go on.
 
+Unless it was the server's fault: then what it refused is asked again once its pause has ended.
+
 Shaped by prompts too long for a model, asked for four times over hours, and by a server that did not
 know a field and refused every row of a run, one by one.
 """
 
 from __future__ import annotations
 
+import json
 import logging
+from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from scoring.judge import bench, pause
 from scoring.judge.bench import REFUSALS_TO_PAUSE
+from scoring.judge.errors import JudgeMisconfigured
 from scoring.models import JudgeCall, Judgement, JudgePause
-from tests.factories import make_run
+from tests.factories import make_retrieval, make_run
 from tests.scoring.judge.bench_rows import (
     FOLLOWED,
     IGNORED,
@@ -29,7 +37,7 @@ from tests.scoring.judge.bench_rows import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from memory.models import Run
+    from memory.models import Retrieval, Run
     from tests.stand_ins.judge_server import JudgeServer
 
 pytestmark = pytest.mark.django_db
@@ -160,3 +168,105 @@ def test_an_answer_between_refusals_says_that_it_is_the_questions(
         judged(run_of(1, IGNORED))
     assert not JudgePause.objects.exists()
     assert JudgeCall.objects.filter(error_class="JudgeRequestRefused").count() == 8
+
+
+# --- When it was the server's fault ---------------------------------------------------------------
+
+
+def paused_by_refusals(judge: JudgeServer, run: Run, fault: str = "400") -> int:
+    """Refuse the scripts of *run* until the judge is paused; how many rows that has closed."""
+    judge.control(fault=fault)
+    rows = judged(run, round=3)
+    JudgePause.objects.get()
+    JudgePause.objects.update(since=timezone.now())  # the clock of the database stands in a test
+    judge.control(fault=None)
+    return sum(row.llm_reason == "judge_error" and row.llm_retry_at is None for row in rows)
+
+
+def resumed() -> dict[str, Any]:
+    out = StringIO()
+    call_command("judge_resume", "--json", stdout=out)
+    said: dict[str, Any] = json.loads(out.getvalue())
+    return said
+
+
+def asked_once_more(run: Run) -> list[Retrieval]:
+    due(run)
+    return judged(run, round=4)
+
+
+@pytest.mark.parametrize("mode", ["per_tip", "per_attempt"])
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_what_was_refused_before_a_pause_is_asked_again_after_it(
+    judge: JudgeServer, settings: Any, mode: str, *, by_hand: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """But not what was refused before the judge last answered: that was the question's fault."""
+    use_judge(settings, judge, JUDGE_MODE=mode, JUDGE_MAX_TRIES=1)
+    run = run_of(1, POISON)
+    judged(run)
+    attempt_with(IGNORED, run=run, script=f"{SCRIPT}# answered\n")
+    judged(run, round=2)
+    for number in range(REFUSALS_TO_PAUSE + 2):
+        attempt_with(FOLLOWED, f"{FOLLOWED}!", run=run, script=f"{SCRIPT}# refused {number}\n")
+    closed = paused_by_refusals(judge, run) - 1
+    assert closed >= REFUSALS_TO_PAUSE
+    if by_hand:
+        said = resumed()
+        assert (said["resumed"], said["of_them_refused"]) == (["default"], closed)
+        assert said["rows_due"] == 2 * (REFUSALS_TO_PAUSE + 2)
+    else:
+        JudgePause.objects.update(until=timezone.now())
+        asked_once_more(run)
+        assert f"answers again; {closed} refused rows are due" in caplog.text
+    poisoned, *others = asked_once_more(run)
+    assert (poisoned.llm_reason, poisoned.llm_retry_at) == ("judge_error", None)
+    assert {row.llm_label for row in others} == {"not_followed", "followed"}
+    assert resumed() == {"resumed": [], "rows_due": 0, "of_them_refused": 0}
+
+
+def test_what_did_not_fit_the_context_stays_closed_when_a_pause_ends(
+    judge: JudgeServer, settings: Any
+) -> None:
+    use_judge(settings, judge)
+    run = run_of(REFUSALS_TO_PAUSE + 1)
+    assert paused_by_refusals(judge, run, "400_context") == REFUSALS_TO_PAUSE
+    assert resumed() == {"resumed": ["default"], "rows_due": 1, "of_them_refused": 0}
+
+
+def test_an_answer_that_cannot_be_used_is_an_answer_too(judge: JudgeServer, settings: Any) -> None:
+    use_judge(settings, judge)
+    run = run_of(1, POISON)
+    judged(run)
+    attempt_with(IGNORED, run=run, script=f"{SCRIPT}# spoilt\n")
+    judge.control(fault="garbage")
+    judged(run, round=2)
+    run.retrievals.filter(llm_retry_at__isnull=False).update(llm_retry_at=None)
+    pause.begin("default", JudgeMisconfigured("the judge server answered 401"))
+    JudgePause.objects.update(since=timezone.now())
+    assert resumed()["of_them_refused"] == 0
+
+
+def test_what_was_refused_is_found_in_indices_not_in_all_that_was_ever_said() -> None:
+    row = make_retrieval(llm_reason="judge_error")
+    said = {"requested_model": "m", "prompt_sha256": "0"}
+    call = said | {"run": row.run, "tips": 1, "http_tries": 1, "seconds": 1.0}
+    old = JudgeCall.objects.bulk_create(JudgeCall(**call, latency_s=1.0) for _ in range(3_000))
+    new = JudgeCall.objects.create(**call, error_class="JudgeRequestRefused")
+    Judgement.objects.bulk_create(
+        Judgement(retrieval=other, call=one, reason="judge_error", **said)
+        for other, calls in ((make_retrieval(), old), (row, [new]))
+        for one in calls
+    )
+    pause.begin("default", JudgeMisconfigured("it refuses"))
+    JudgePause.objects.update(since=timezone.now())
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE scoring_judgement, scoring_judgecall")
+    with CaptureQueriesContext(connection) as queries:
+        assert pause.resume(by="a test").refused == 1
+    looks = [one["sql"] for one in queries if "scoring_judgecall" in one["sql"]]
+    assert len(looks) == 2
+    for sql in looks:
+        with connection.cursor() as cursor:
+            cursor.execute(f"EXPLAIN {sql}")
+            plan = "\n".join(line for (line,) in cursor.fetchall())
+        assert "Seq Scan" not in plan, plan

@@ -229,6 +229,28 @@ def test_a_row_whose_process_always_died_is_closed_and_costs_no_call(
     assert "judge.worker_lost" in caplog.text
 
 
+def test_a_row_that_another_worker_has_taken_is_no_lost_worker(
+    judge: JudgeServer, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is settled between the moment at which the rows were read, and that of its try."""
+    use_judge(settings, judge, JUDGE_MAX_TRIES=2)
+    run = attempt_with(FOLLOWED, IGNORED, f"{IGNORED} too").run
+    run.retrievals.filter(rank=3).update(llm_tries=2)
+    taken = run.retrievals.get(rank=2)
+    count_try = verdict_store.count_try
+
+    def late(ids: Any) -> Any:
+        run.retrievals.filter(pk=taken.pk).update(llm_reason="judge_error")
+        return count_try(ids)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(verdict_store, "count_try", late)
+        rows = judged(run)
+    assert [row.llm_reason for row in rows] == ["", "judge_error", "judge_error"]
+    lost = [record.rows for record in caplog.records if "worker_lost" in record.getMessage()]
+    assert lost == [[rows[2].pk]]
+
+
 def test_the_try_is_counted_before_the_call(judge: JudgeServer, settings: Any) -> None:
     use_judge(settings, judge)
     run = attempt_with(FOLLOWED, IGNORED).run

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from tests.stand_ins.judge_server import JudgeServer
 
 DEADLINE_S = 0.6
-LATE_S = 0.6
-"""What a busy machine may add."""
+LATE_S = 15.0
+"""What a busy machine may add; what is not cut takes a minute."""
 OK = b"HTTP/1.1 200 OK\r\n"
 TRICKLES = {
     "the status line": (b"HTTP/1.1 200 ", b"O"),
@@ -43,7 +43,7 @@ NOWHERE = ["//[", "http://[::1", "http://a b/", "\xff\xfe", "http://x:99999999/"
 
 
 def short(address: str, **more: Any) -> JudgeClient:
-    wanted: dict[str, Any] = {"deadline_s": DEADLINE_S, "read_timeout_s": 5, "max_tries": 1}
+    wanted: dict[str, Any] = {"deadline_s": DEADLINE_S, "read_timeout_s": 60, "max_tries": 1}
     return JudgeClient(JudgeConfig(address, "m", **(wanted | more)))
 
 
@@ -62,7 +62,7 @@ def test_what_trickles_in_is_cut_at_the_deadline(what: str) -> None:
 
 
 def test_the_deadline_holds_over_all_tries(judge: JudgeServer) -> None:
-    with RawServer(*TRICKLES["a header"]) as server, short(server.base_url, max_tries=9) as client:
+    with RawServer(*TRICKLES["a header"]) as server, short(server.base_url, max_tries=99) as client:
         started = time.monotonic()
         assert type(failure_of(client)) is errors.JudgeTimeout
         assert time.monotonic() - started < DEADLINE_S + LATE_S
@@ -95,9 +95,12 @@ def test_after_a_cut_the_next_question_gets_its_answer_and_no_timer_is_left(
 
 @pytest.mark.parametrize("location", NOWHERE)
 def test_a_redirect_is_a_matter_of_configuration_wherever_it_leads(location: str) -> None:
-    with RawServer(redirect_to(location)) as server, short(server.base_url, max_tries=3) as client:
+    with (
+        RawServer(redirect_to(location)) as server,
+        short(server.base_url, max_tries=3, deadline_s=60) as client,
+    ):
         error = failure_of(client)
-        probed = client.probe()
+        probed = client.probe(timeout_s=60)
     assert type(error) is errors.JudgeMisconfigured
     assert (error.status, error.tries) == (302, 1)
     assert (probed.reachable, probed.status) == (True, 302)
@@ -133,7 +136,7 @@ def test_any_bytes_on_the_wire_are_an_answer_or_a_typed_error() -> None:
     dice = random.Random(3)
     whole = HEAD + b"%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY)
     ends: set[str] = set()
-    with RawServer(b"") as server, short(server.base_url, deadline_s=5) as client:
+    with RawServer(b"") as server, short(server.base_url, deadline_s=60) as client:
         for _ in range(400):
             raw = whole
             for _ in range(dice.randint(1, 3)):
