@@ -235,7 +235,7 @@ def main() -> None:
     )
     parser.add_argument("logs", nargs="*", type=Path, default=RUN_LOGS, metavar="RUN_LOG")
     parser.add_argument("--sample", type=int, default=800, help="rows in the old shape; 0: all")
-    parser.add_argument("--threads", type=int, default=CONCURRENCY + 4, help="of the judge worker")
+    parser.add_argument("--threads", type=int, default=2 * CONCURRENCY, help="of the judge worker")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     found = compare(list(options.logs), sample=options.sample, threads=options.threads)

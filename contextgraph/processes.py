@@ -25,8 +25,8 @@ def specs(*, web_port: int | None, judge: bool = True) -> list[ProcessSpec]:
         ProcessSpec("scheduler", [*_celery(), "beat", "--loglevel", "WARNING", "--pidfile", ""]),
     ]
     if judge:
-        # the limit on calls is kept elsewhere: the others prepare and store meanwhile
-        threads = settings.JUDGE_CONCURRENCY * 3 // 2
+        # the limit on calls is kept elsewhere: the others prepare, store, or wait for a pair that is asked
+        threads = settings.JUDGE_CONCURRENCY * 2
         found.append(ProcessSpec("judge", _worker("judge", threads=threads)))
     if web_port is not None:
         environment = {"CONTEXTGRAPH_WEB_PORT": str(web_port)}

@@ -22,7 +22,7 @@ from django.db import InterfaceError, OperationalError, connection
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-POLL_S: Final = 0.25
+POLL_S: Final = 0.05
 """Seconds between two looks at what another asks about."""
 
 
