@@ -2,7 +2,7 @@
 
 Guarantees: `secrets_of_commands` is pure and linear; it yields the places of secrets, never those of
 variable references, paths, switches or the marks of locked accounts. What a program takes is data
-(`OPTIONS`, `WORDS`, `READERS`): a program more is a line more.
+(`OPTIONS`, `WORDS`, `READERS`, `CARRIERS`): a program more is a line more.
 
 A program that no table names keeps its secrets, unless they have a shape or a name of their own
 (``scoring.judge.secret_shapes``). Shaped by ``echo -e "pw\\npw" | passwd root``, which was sent in clear.
@@ -14,11 +14,11 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from scoring.judge.secret_words import Command, commands_of, unquoted
-from scoring.judge.shell_commands import bare, program
+from scoring.judge.secret_words import KEYWORDS, Command, commands_of, unquoted
+from scoring.judge.shell_commands import SHELLS, bare, program
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 Span = tuple[int, int]
 
@@ -26,6 +26,9 @@ _LDAP = "ldapsearch ldapadd ldapmodify ldapdelete ldapwhoami ldapcompare ldapmod
 _MYSQL = "mysql mysqldump mysqladmin mysqlimport mysqlcheck mariadb mariadb-dump mariadb-admin"
 _SNMP = "snmpget snmpwalk snmpset snmpgetnext snmpbulkwalk snmptrap net-snmp-create-v3-user"
 _CONTAINERS = "docker podman nerdctl buildah helm oras crane"
+_CARRIERS = """ssh sshpass autossh plink docker podman nerdctl kubectl oc crictl nsenter unshare lxc
+    incus lxc-attach machinectl systemd-run systemd-nspawn arch-chroot vagrant pct ip pkexec flock
+    toolbox distrobox flatpak-spawn su"""
 _SMB = "smbclient rpcclient smbget smbmap net winexe"
 
 WHOLE, AFTER_COLON, AFTER_PERCENT, AFTER_SLASH, AFTER_EQUALS, AFTER_PASS = range(6)
@@ -154,9 +157,19 @@ READERS: Final = {
 }
 """Program -> what it reads on its input, and the option (pattern, "" always) with which it does."""
 
+CARRIERS: Final = SHELLS | set(_CARRIERS.split())
+"""Programs that hand their input to a program that one of their words names."""
+_READER_WORD: Final = re.compile(
+    rf"""(?<![\w./=@:-]) (?:/(?:usr/)?(?:local/)?s?bin/)? ({"|".join(map(re.escape, READERS))})
+    (?![\w./=@:-])""",
+    re.VERBOSE,
+)
+_ONLY_STATES: Final = re.compile(r"\s(?:-[ludSxnwie]|--(?:lock|unlock|delete|status|expire))(?!\S)")
+"""``passwd -l`` and its kind read nothing."""
+_DIRECTIVE: Final = re.compile(r"%[-+ #0-9.*]*+[A-Za-z]")
 _TALKS: Final = frozenset({"echo", "printf", "yes", "print"})
 _REFERENCE: Final = re.compile(
-    r"""[$`].* | \{\{.* | <[^>]*>? | %[\w({\\].* | [*!xX_.?-]+ | @.* | \[REDACTED:.*
+    r"""[$`].* | \{\{.* | <[^>]*>? | %[-+#.*]*+[\w({\\].* | [*!xX_.?-]+ | @.* | \[REDACTED:.*
     | y | n | yes | no | stdin | prompt | env:.* | file:.* """,
     re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )
@@ -167,18 +180,33 @@ def secrets_of_commands(text: str) -> Iterator[Span]:
     """Yield the places of secrets in the commands of ``text``; they may overlap."""
     commands = commands_of(text)
     pair_files = set()
+    told: set[tuple[int, str]] = set()
     for command in commands:
         found = _Secrets(text, command)
         yield from found.options()
         yield from found.words()
-        yield from found.input()
-        if found.reads_pairs():
+        way = found.input_way()
+        if way:
+            yield from found.handed(way)
+            yield from _said(text, command.source, way, told)
+        if way == PAIRS:
             sources = [command, *command.source]
-            files = [*command.reads, *(span for one in sources[1:] for span in one.words[1:])]
+            files = [span for one in sources for span in one.reads]
+            files += [span for one in sources[1:] for span in one.words[1:]]
             pair_files |= {bare(text[start:end]) for start, end in files}
     for command in commands if pair_files else ():
         if any(bare(text[start:end]) in pair_files for start, end in command.writes):
-            yield from _Secrets(text, command).said(PAIRS)
+            yield from _said(text, [command, *command.group], PAIRS, told)
+
+
+def _said(
+    text: str, commands: Iterable[Command], way: str, told: set[tuple[int, str]]
+) -> Iterator[Span]:
+    """Yield the secrets that commands say, each of them once for each way."""
+    for one in commands:
+        if (id(one), way) not in told:
+            told.add((id(one), way))
+            yield from _Secrets(text, one).said(way)
 
 
 class _Secrets:
@@ -188,7 +216,9 @@ class _Secrets:
         self.text, self.command = text, command
         written = [text[start:end] for start, end in command.words[:40]]
         assigned = 0
-        while assigned < len(written) and re.match(r"\w+\+?=", written[assigned]):
+        while assigned < len(written) and (
+            written[assigned] in KEYWORDS or re.match(r"\w+\+?=", written[assigned])
+        ):
             assigned += 1
         self.at, self.name = program(written[assigned:])
         self.at += assigned
@@ -256,43 +286,56 @@ class _Secrets:
 
     # --- What a command reads ---------------------------------------------------------------------
 
-    def _reads(self) -> str:
+    def input_way(self) -> str:
         """How this command reads secrets: "" if it does not."""
         for name in (*self.started[:1], self.name):
+            if name in CARRIERS and (carried := self._carries()):
+                return carried
             way, option = READERS.get(name, ("", ""))
             words = [self.text[s:e] for s, e in self.command.words[1:40]]
             if way and (not option or any(re.fullmatch(option, bare(word)) for word in words)):
                 return way
         return ""
 
-    def reads_pairs(self) -> bool:
-        """Whether it reads lines of ``user:password``."""
-        return self._reads() == PAIRS
+    def _carries(self) -> str:
+        """How the program reads that this one hands its input to."""
+        words = " ".join(self.plain)[:2000]
+        for hit in _READER_WORD.finditer(words):
+            way, option = READERS[hit[1]]
+            behind = re.split(r"[;|&]", words[hit.end() :], maxsplit=1)[0]
+            if hit[1] == "passwd" and _ONLY_STATES.search(behind):
+                continue
+            if not option or any(re.fullmatch(option, word) for word in behind.split()[:40]):
+                return way
+        return ""
 
-    def input(self) -> Iterator[Span]:
-        """Yield the secrets that it is handed, or that are piped into it."""
-        way = self._reads()
-        if not way:
-            return
+    def handed(self, way: str) -> Iterator[Span]:
+        """Yield the secrets in here-documents and here-strings."""
         for span in self.command.given:
             yield from self._pieces(*unquoted(self.text, *span), way)
-        for one in self.command.source:
-            yield from _Secrets(self.text, one).said(way)
 
     def said(self, way: str) -> Iterator[Span]:
-        """Yield the secrets among the words of an echo, and in here-documents."""
-        for span in self.command.given:
-            yield from self._pieces(*unquoted(self.text, *span), way)
+        """Yield those among the words of an echo, too."""
+        yield from self.handed(way)
         if self.name not in _TALKS:
             return
-        for number, (word, span) in enumerate(zip(self.plain, self.rest, strict=True)):
-            flag = word.startswith("-") and len(word) <= 3
-            shape = number == 0 and self.name == "printf" and "%" in word and len(self.rest) > 1
-            if flag or shape:
-                continue
-            both = way == PAIRS and self.name == "printf" and number > 0 and ":" not in word
-            taken = LINES if both and number % 2 == 0 else way
+        talk = [
+            span
+            for word, span in zip(self.plain, self.rest, strict=True)
+            if not (word.startswith("-") and len(word) <= 3)
+        ]
+        behind = self._behind_colon(*talk[0]) if talk and self.name == "printf" else []
+        for number, span in enumerate(talk):
+            is_password = behind and number > 0 and behind[(number - 1) % len(behind)]
+            taken = LINES if way == PAIRS and is_password else way
             yield from self._pieces(*unquoted(self.text, *span), taken)
+
+    def _behind_colon(self, start: int, end: int) -> list[bool]:
+        """Say of each value that printf's format takes whether a colon stands before it on its line."""
+        shape = self.text[start : min(end, start + 2000)].replace("%%", "__")
+        shape = shape.replace("\\n", "\n")
+        before = (shape[: hit.start()].rpartition("\n")[2] for hit in _DIRECTIVE.finditer(shape))
+        return [":" in line for line in before]
 
     def _pieces(self, start: int, end: int, way: str) -> Iterator[Span]:
         for hit in _PIECE.finditer(self.text, start, end):

@@ -5,8 +5,8 @@ text makes a pattern go back over it. A name counts by its last word (``DB_PASS`
 value unless it says nothing secret: references, paths, switches, counts, algorithm names.
 
 A password in prose, or in a variable with a harmless name, is not found. Shaped by run logs that
-carried a cloud key to a hosted model, and by a redactor so eager that ``PASS_MAX_DAYS 60`` became
-unreadable to the judge.
+carried a cloud key to a hosted model, by a redactor so eager that ``PASS_MAX_DAYS 60`` became
+unreadable to the judge, and by one that sent ``--password=…`` of programs that no table names.
 """
 
 from __future__ import annotations
@@ -140,10 +140,17 @@ NAMED: Final = (
 """Values that stand at a certain place of a certain language, behind the name of that place."""
 
 _ASSIGNS: Final = re.compile(
-    r"""(?<![\w$.{-]) (?P<name>[A-Za-z_][\w.-]*+) (?P<close>\\?['"]|['"]?\])?
+    r"""(?<![\w$.{-]) (?: --? (?: D(?=[a-z]) )? )?+
+    (?P<name>[A-Za-z_][\w.-]*+) (?P<close>\\?['"]|['"]?\])?
     [ \t]*+ (?P<sign> \+?=(?!=) >? | :=? (?!:) ) [ \t]*+ VALUE""".replace("VALUE", _VALUE),
     re.VERBOSE,
 )
+_DEFAULTS: Final = re.compile(
+    r"""\$\{ (?P<name>[A-Za-z_]\w*+) :? (?P<sign>[=-]) (?: "(?P<v1>(?:[^"\\\n]|\\.){1,400}+)
+    | '(?P<v2>[^'\n]{1,400}+) | \\"(?P<v4>[^"\\\n]{1,400}+) | (?P<v3>[^'"}\n][^"}\n]{0,400}+) )""",
+    re.VERBOSE,
+)
+"""``${NAME:-value}``: what the script says when nobody says it."""
 _FLAGS: Final = re.compile(
     r"(?<!\S) --? (?P<name>[A-Za-z][\w-]{2,80}+) (?P<sign>[ \t]++) (?!-) VALUE".replace(
         "VALUE", _VALUE
@@ -200,7 +207,7 @@ def secrets_of_shapes(text: str) -> Iterator[tuple[int, int, str]]:
             start, end = hit.span(hit.lastgroup or 0)
             if text[start:end].strip() and not _is_ordinary(text, start, end):
                 yield start, end, kind
-    for pattern in (_ASSIGNS, _FLAGS):
+    for pattern in (_ASSIGNS, _DEFAULTS, _FLAGS):
         for start, end in _named(text, pattern):
             yield start, end, "password"
 

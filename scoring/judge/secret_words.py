@@ -5,9 +5,10 @@ its words, the here-documents and here-strings it is given, the files it reads a
 piped into it, groups included. A quotation that holds blanks is read as a text of its own, so that
 commands in ``bash -c '…'`` and in prose are found; an apostrophe that never closes is a letter.
 
-It is no parser: it knows no branches and expands nothing. Tips are prose with commands in them, so
-that a grammar for whole scripts would not do. Shaped by a dozen regular expressions, each of which
-read quotes and pipes in a way of its own.
+It is no parser: it sees where loops and branches end, not which is taken, and expands nothing. Tips
+are prose with commands in them, so that a grammar for whole scripts would not do. Shaped by a dozen
+regular expressions, each of which read quotes and pipes in a way of its own, and by ``do echo … |
+chpasswd``, whose ``do`` was taken for the program.
 """
 
 from __future__ import annotations
@@ -39,6 +40,17 @@ _TOKEN: Final = re.compile(
     | (?P<other> . )""",
     re.VERBOSE | re.DOTALL,
 )
+_ENDS: Final = {
+    "while": "done", "until": "done", "for": "done", "select": "done", "if": "fi", "case": "esac",
+}  # fmt: skip
+KEYWORDS: Final = frozenset(
+    {"do", "then", "else", "elif", "if", "while", "until", "time", "!", ")", "}", *_ENDS.values()}
+)
+"""Words in front of a command, or of what a group is joined to, that name no program."""
+_MAX_SOURCES: Final = 100
+"""Commands of one group or pipe that are kept: no text makes the reader copy ever longer lists."""
+_MAX_OPEN: Final = 8
+"""Groups in prose that never close and are stepped over."""
 _QUOTED: Final = re.compile(r"""\$?'([^']*+)'|\$?"((?:[^"\\]|\\.)*+)\"""", re.DOTALL)
 _ONE_WORD_LINE: Final = re.compile(r"^[ \t]*+([A-Za-z_]\w*+)[ \t\r]*+$", re.MULTILINE)
 _BLANK: Final = re.compile(r"[\s|;]")
@@ -48,7 +60,8 @@ _BLANK: Final = re.compile(r"[\s|;]")
 class Command:
     """A simple command. ``words`` are as written, with quotes; ``given`` are the texts it is handed.
 
-    ``source`` are the commands whose output is piped into it.
+    ``source`` are the commands whose output is piped into it; ``group`` are those inside of the group
+    that ends here (its first word is ``done``, ``fi``, ``esac`` or a bracket).
     """
 
     words: list[Span] = field(default_factory=list)
@@ -56,6 +69,7 @@ class Command:
     reads: list[Span] = field(default_factory=list)
     writes: list[Span] = field(default_factory=list)
     source: list[Command] = field(default_factory=list)
+    group: list[Command] = field(default_factory=list)
 
 
 def commands_of(text: str) -> list[Command]:
@@ -96,8 +110,8 @@ class _Reader:
         self.done: list[Command] = []
         self.current = Command()
         self._documents: list[tuple[Command, str]] = []
-        self._groups: list[int] = []
-        self._last_group: list[Command] = []
+        self._groups: list[tuple[str, int]] = []
+        self._leads = True
         self._expects: list[Span] | None = None
 
     def read(self) -> list[Command]:
@@ -119,31 +133,49 @@ class _Reader:
         elif kind == "file":
             self._expects = self.current.reads if "<" in hit[0] else self.current.writes
         elif kind == "word":
-            target = self.current.words if self._expects is None else self._expects
-            target.append(hit.span())
-            self._expects = None
+            self._word(hit)
         elif kind == "pipe":
             self._pipe()
         elif kind == "open":
             self._close()
-            self._groups.append(len(self.done))
+            self._groups.append((")" if "(" in hit[0] else "}", len(self.done)))
         elif kind == "close":
             self._close()
-            self._last_group = self.done[self._groups.pop() :] if self._groups else []
-            self._last_group = self._last_group[-20:]
+            self._word(hit)
         elif kind == "end":
             self._close()
-            self._last_group = []
             if hit[0] == "\n":
                 self._skip_documents()
 
+    def _word(self, hit: re.Match[str]) -> None:
+        if self._expects is not None:
+            self._expects.append(hit.span())
+            self._expects = None
+            return
+        if self._leads:
+            word = hit[0]
+            if word in _ENDS:
+                self._groups.append((_ENDS[word], len(self.done)))
+            elif word in KEYWORDS:
+                self._end_group(word)
+            self._leads = word in KEYWORDS
+        self.current.words.append(hit.span())
+
+    def _end_group(self, word: str) -> None:
+        """Close the group that ``word`` ends, if there is one; a ``)`` may end a pattern of ``case``."""
+        for back in range(1, min(len(self._groups), _MAX_OPEN) + 1):
+            closing, start = self._groups[-back]
+            if closing == word:
+                del self._groups[-back:]
+                self.current.group = self.done[max(start, len(self.done) - _MAX_SOURCES) :]
+                return
+            if word == ")" and closing == "esac":
+                return
+
     def _pipe(self) -> None:
-        empty = not self.current.words
-        source = self._last_group if empty else [self.current]
-        if not empty:
-            source = [self.current, *self.current.source[:8]]
+        one = self.current
+        source = [one, *one.group, *one.source][:_MAX_SOURCES] if one.words or one.given else []
         self._close()
-        self._last_group = []
         self.current.source = source
 
     def _close(self) -> None:
@@ -153,6 +185,7 @@ class _Reader:
         elif not self.current.source:
             self.current = Command()
         self._expects = None
+        self._leads = True
 
     def _skip_documents(self) -> None:
         """Hand the here-documents that the line before has opened to their commands.

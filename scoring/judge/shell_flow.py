@@ -67,11 +67,16 @@ class _Walk(SimpleCommands):
         self.sequence(root.children, goes=False)
         self.settle()
         walked: set[str] = set()
-        while waiting := [name for name in self.functions if self.is_called(name, walked)]:
-            for name in waiting:
-                walked.add(name)
-                self._function(name)
-            self.settle()
+        for _ in range(MAX_DEPTH):
+            waiting = self.calls(walked) or self.named_in_acts(walked)
+            if not waiting:
+                break
+            while waiting:
+                for name in waiting:
+                    walked.add(name)
+                    self._function(name)
+                self.settle()
+                waiting = self.calls(walked)
         for name in self.functions.keys() - walked:
             self.silence(self.functions[name])
 

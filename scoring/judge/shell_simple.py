@@ -33,6 +33,7 @@ from scoring.judge.shell_state import (
     Span,
     Spans,
     Variable,
+    any_outside,
     span_of,
 )
 from scoring.trace.syntax import syntax_root
@@ -94,33 +95,43 @@ class SimpleCommands:
         """Silence what does nothing and is no look that an act hangs on."""
         whole = set(self.reading.whole)
         self.reading.silent += [at for at, looks in self.idle if not whole.intersection(looks)]
+        self.idle.clear()
 
     # --- Functions and variables ------------------------------------------------------------------
 
     def found(self) -> Known:
         """Return what the next walk may start from."""
         silent = Spans(self.reading.silent)
-        unused = frozenset(one.at for one in self.variables if not self._is_used(one, silent))
+        loud = {
+            name: [place for place in self.places.reads(name) if not silent.holds(place)]
+            for name in {one.name for one in self.variables}
+        }
+        unused = frozenset(one.at for one in self.variables if not self._is_used(one, loud))
         return Known(unused, dict(self.called), frozenset(self.acting), dict(self.looked))
 
-    def is_called(self, name: str, walked: set[str]) -> bool:
-        """Whether a function is to be walked: something that runs, or a word in an act, names it."""
-        if name in walked:
-            return False
-        if name in self.called or self._calls_unknown:
-            return True
-        unused = (node for one in self.functions.keys() - walked for node in self.functions[one])
-        away = Spans([*self.reading.silent, *map(span_of, unused)])
-        return any(not away.holds(place) for place in self.places.words(name))
+    def calls(self, walked: set[str]) -> list[str]:
+        """Return the functions that something that runs has named, and that are still to be walked."""
+        return [name for name in self.functions if name in self.called and name not in walked]
 
-    def _is_used(self, one: Variable, silent: Spans) -> bool:
-        places = self.places.reads(one.name, but=one.at)
-        if any(not silent.holds(place) for place in places):
+    def named_in_acts(self, walked: set[str]) -> list[str]:
+        """Return those that are to be walked since a word in an act names them, or any may be meant."""
+        waiting = [name for name in self.functions if name not in walked]
+        if self._calls_unknown:
+            return waiting
+        unused = (node for name in waiting for node in self.functions[name])
+        away = Spans([*self.reading.silent, *map(span_of, unused)])
+        words = self.places.words
+        return [name for name in waiting if not all(map(away.holds, words(name)))]
+
+    def _is_used(self, one: Variable, loud: dict[str, list[int]]) -> bool:
+        """Whether it is read outside of its own text; ``loud`` are the reads that are no message."""
+        if any_outside(loud[one.name], one.at):
             return True
         text = bare(one.text)
         if one.open_ or self.places.unknown_readers:
             return len(_PROSE.findall(text)) < 3
-        return not (places or _BLANK_INSIDE.search(text))
+        said = any_outside(self.places.reads(one.name), one.at)
+        return not (said or _BLANK_INSIDE.search(text))
 
     def assignments(self, node: Node) -> Flow:
         """Walk ``a=b c=d``, also behind local, export and their kind."""
@@ -191,7 +202,7 @@ class SimpleCommands:
         variable = re.fullmatch(r"\$\{?(\w+)\}?", bare(word))
         if variable is None:
             return goes_nowhere(word)
-        given = re.findall(rf"(?<![\w$]){variable[1]}=([^\s;&|]+)", self.script)
+        given = self.places.given.get(variable[1], ())
         return bool(given) and all(map(goes_nowhere, given))
 
     def heredoc_tail(self, redirects: Sequence[Node]) -> tuple[list[Node], str, Node | None]:

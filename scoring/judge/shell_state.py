@@ -10,7 +10,7 @@ Shaped by a reader that had one flag for "shown" and could not tell a caller's f
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
@@ -28,6 +28,7 @@ _READ: Final = re.compile(r"\$\{?[#!]?(\w+|[@*])")
 _READ_BARE: Final = re.compile(r"(?:\(\(|\blet\b|[ \t]-v[ \t])[^\n]*")
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 _WORD: Final = re.compile(r"[\w-]+")
+_GIVEN: Final = re.compile(r"(?<![\w$])(\w++)=(?=([^\s;&|]{1,1000}))")
 _UNKNOWN_READERS: Final = re.compile(r"\$\{!|^[ \t]*(?:\.|source|eval)[ \t]", re.MULTILINE)
 _NOT_READ: Final = re.compile(r"[^\x01-\x0c\x0e-\x7f]")
 
@@ -150,8 +151,13 @@ class Spans:
         return at >= 0 and place < self.all[at][1]
 
 
+def any_outside(places: list[int], span: Span) -> bool:
+    """Whether one of the sorted ``places`` lies outside of ``span``."""
+    return bisect_left(places, span[1]) - bisect_left(places, span[0]) < len(places)
+
+
 class Places:
-    """Where a script reads its variables, and where its words stand."""
+    """Where a script reads its variables, and where its words stand; ``given``: what they are set to."""
 
     def __init__(self, script: str) -> None:
         self.unknown_readers = bool(_UNKNOWN_READERS.search(script))
@@ -162,13 +168,18 @@ class Places:
         for line in _READ_BARE.finditer(script):
             for hit in _NAME.finditer(script, *line.span()):
                 self._reads[hit[0]].append(hit.start())
+        for places in self._reads.values():
+            places.sort()
+        self.given: dict[str, set[str]] = defaultdict(set)
+        for hit in _GIVEN.finditer(script):
+            self.given[hit[1]].add(hit[2])
         self._words: dict[str, list[int]] = defaultdict(list)
         for hit in _WORD.finditer(script):
             self._words[hit[0]].append(hit.start())
 
-    def reads(self, name: str, *, but: Span) -> list[int]:
-        """Return where a variable is read, outside of ``but``."""
-        return [place for place in self._reads.get(name, ()) if not but[0] <= place < but[1]]
+    def reads(self, name: str) -> list[int]:
+        """Return where a variable is read, in order."""
+        return self._reads.get(name, [])
 
     def words(self, word: str) -> list[int]:
         """Return where a word stands."""

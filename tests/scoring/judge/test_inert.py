@@ -5,11 +5,17 @@ Shaped by attempts that announce every tip in an echo, and by here-documents tha
 
 from __future__ import annotations
 
+import sys
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scoring.judge.inert import outside, read_script
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 SAID = "said only"
 DONE = "done here"
@@ -92,3 +98,37 @@ def test_any_text_gives_sorted_disjoint_stretches_inside_it(script: str) -> None
     assert all(0 <= start < end <= len(script) for start, end in spans)
     kept = sum(end - start for start, end in outside(spans, 0, len(script)))
     assert kept + sum(end - start for start, end in spans) == len(script)
+
+
+GROWS = {
+    "a variable that is set and said again and again": "a=b; echo $a\n",
+    "functions that nothing calls": "f{i}(){{ g{i}; }}\n",
+    "functions that call each other, from the last": "f{i}(){{ f{j}; }}\n",
+    "a target that is given again and again": "V=/dev/null; echo a > $V\n",
+}
+
+
+def calls_to_read(script: str) -> int:
+    """How many calls of Python functions it takes to read a script: work, on any machine."""
+    calls = 0
+
+    def count(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        read_script(script)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("case", GROWS)
+def test_twice_the_script_is_twice_the_work(case: str) -> None:
+    def script(lines: int) -> str:
+        body = "".join(GROWS[case].format(i=i, j=i - 1) for i in range(1, lines + 1))
+        return body + f"f{lines}\n" * ("{j}" in GROWS[case])
+
+    assert calls_to_read(script(200)) < 2.6 * calls_to_read(script(100))
