@@ -25,7 +25,7 @@ def specs(*, web_port: int | None, judge: bool = True) -> list[ProcessSpec]:
         ProcessSpec("scheduler", [*_celery(), "beat", "--loglevel", "WARNING", "--pidfile", ""]),
     ]
     if judge:
-        # the limit on calls is kept elsewhere: the others prepare, store, or wait for a pair that is asked
+        # the limit on calls is kept elsewhere: the others prepare, store, or wait for a pair
         threads = settings.JUDGE_CONCURRENCY * 2
         found.append(ProcessSpec("judge", _worker("judge", threads=threads)))
     if web_port is not None:
