@@ -275,7 +275,7 @@ def one_undo(models: dict[str, Model], target: str | None) -> None:
         None,
     ]
 )
-@hypothesis_settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(ENTER | UNDO, max_size=9))
 def test_each_state_comes_back(steps: list[Any]) -> None:
     call_command("flush", interactive=False, verbosity=0, inhibit_post_migrate=True)
