@@ -106,7 +106,9 @@ def test_a_model_is_asked_after_a_pass_only_where_the_setting_says_so(settings: 
         settings.MEMOS = "model"
         run_memo(run.pk)
         asked = Counter(JudgeCall.objects.values_list("purpose", flat=True))
-        assert (asked.pop("memo_synthesis"), set(asked)) == (1, {"memo_judge"}), "a text and its audit"
+        assert (asked.pop("memo_synthesis"), set(asked)) == (1, {"memo_judge"}), (
+            "a text and its audit"
+        )
         assert {row.variant for row in Memo.objects.all()} == {"writer", "single"}
 
 
