@@ -10,6 +10,7 @@ It knows no branches and loops (``scoring.judge.shell_flow``). Shaped by ``note=
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -55,7 +56,7 @@ _PROSE: Final = re.compile(r"(?<!\S)[A-Za-z']{2,}[.,:;!]?(?!\S)")
 _BLANK_INSIDE: Final = re.compile(r"\S\s+\S")
 
 
-class SimpleCommands:
+class SimpleCommands(ABC):
     """The state of one walk, and what it does with commands."""
 
     def __init__(self, script: str, source: str, before: Known, places: Places) -> None:
@@ -75,13 +76,13 @@ class SimpleCommands:
         self._depth = self._nested = self._substituted = 0
         self._in_function = self._in_condition = 0
 
+    @abstractmethod
     def run(self, node: Node, *, goes: bool, output: Output = Output()) -> Flow:  # noqa: B008
         """Walk one statement."""
-        raise NotImplementedError
 
+    @abstractmethod
     def sequence(self, nodes: Iterable[Node], *, goes: bool) -> Flow:
         """Walk statements that follow each other."""
-        raise NotImplementedError
 
     def text(self, node: Node) -> str:
         """Return what the script says there."""

@@ -233,8 +233,7 @@ def test_recounts_started_together_end_in_one_whole_pass() -> None:
     run = scored_run()
     assert pipeline.finish(run.pk)
     found = in_threads(lambda: pipeline.recount(run.pk, force=True), 3)
-    assert True in found
-    assert set(found) <= {True, False}
+    assert any(found), "one of them at least did it"
     run.refresh_from_db()
     assert run.status == "done"
     assert states(run) == all_done(run.dream_number)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from scoring.judge.client import JudgeClient, JudgeConfig
+from tests.scoring.judge.bench_rows import use_judge
 from tests.stand_ins.judge_server import JudgeServer
 
 if TYPE_CHECKING:
@@ -18,6 +19,19 @@ if TYPE_CHECKING:
 def judge() -> Iterator[JudgeServer]:
     """Serve without a key."""
     with JudgeServer() as server:
+        yield server
+
+
+@pytest.fixture
+def strong(judge: JudgeServer, settings: Any) -> Iterator[JudgeServer]:
+    """A second server for high stakes; the first one serves every day."""
+    with JudgeServer(model="strong-judge") as server:
+        use_judge(
+            settings,
+            judge,
+            JUDGE_HIGH_STAKES_MODEL="strong-judge",
+            JUDGE_HIGH_STAKES_BASE_URL=server.base_url,
+        )
         yield server
 
 

@@ -25,31 +25,15 @@ from tests.scoring.judge.bench_rows import (
     SCRIPT,
     attempt_with,
     judged,
-    use_judge,
 )
-from tests.stand_ins.judge_server import JudgeServer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from memory.models import Retrieval, Run, Tip
+    from tests.stand_ins.judge_server import JudgeServer
 
 pytestmark = pytest.mark.django_db
 
 UNCLEAR = "judge-says=unclear about the banner"
-
-
-@pytest.fixture
-def strong(judge: JudgeServer, settings: Any) -> Iterator[JudgeServer]:
-    """A second server for high stakes; the first one serves every day."""
-    with JudgeServer(model="strong-judge") as server:
-        use_judge(
-            settings,
-            judge,
-            JUDGE_HIGH_STAKES_MODEL="strong-judge",
-            JUDGE_HIGH_STAKES_BASE_URL=server.base_url,
-        )
-        yield server
 
 
 def pairs(*servers: JudgeServer) -> list[int]:

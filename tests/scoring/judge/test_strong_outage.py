@@ -6,37 +6,22 @@ judge answered something that is no verdict", and whose budget was spent on call
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from scoring.judge import stakes
 from scoring.models import EscalationBudget, Judgement, JudgePause
 from tests.factories import make_run
-from tests.scoring.judge.bench_rows import FOLLOWED, IGNORED, attempt_with, due, judged, use_judge
-from tests.stand_ins.judge_server import JudgeServer
+from tests.scoring.judge.bench_rows import FOLLOWED, IGNORED, attempt_with, due, judged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from memory.models import Run
+    from tests.stand_ins.judge_server import JudgeServer
 
 pytestmark = pytest.mark.django_db
 
 UNCLEAR = "judge-says=unclear about the banner"
-
-
-@pytest.fixture
-def strong(judge: JudgeServer, settings: Any) -> Iterator[JudgeServer]:
-    """A second server for high stakes."""
-    with JudgeServer(model="strong-judge") as server:
-        use_judge(
-            settings,
-            judge,
-            JUDGE_HIGH_STAKES_MODEL="strong-judge",
-            JUDGE_HIGH_STAKES_BASE_URL=server.base_url,
-        )
-        yield server
 
 
 def spent(run: Run) -> int:

@@ -17,12 +17,10 @@ from scoring.memos.memo_text import memo_lines
 from scoring.memos.service import memo_of
 from scoring.memos.writer import write
 from scoring.models import Memo
-from tests.scoring.judge.bench_rows import use_judge
 from tests.scoring.memos.snapshots import run
 from tests.stand_ins.judge_server import JudgeServer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from scoring.memos.memo_result import MemoResult
@@ -31,23 +29,6 @@ pytestmark = pytest.mark.django_db
 
 NOBODY = "http://127.0.0.1:9/v1"
 """An address at which nothing listens."""
-
-
-@pytest.fixture
-def model(settings: Any) -> Iterator[JudgeServer]:
-    with JudgeServer() as server:
-        use_judge(settings, server)
-        settings.JUDGE_HIGH_STAKES_MODEL = settings.JUDGE_HIGH_STAKES_BASE_URL = ""
-        yield server
-
-
-@pytest.fixture
-def strong(settings: Any, model: JudgeServer) -> Iterator[JudgeServer]:
-    """A stronger judge beside the model."""
-    with JudgeServer() as server:
-        settings.JUDGE_HIGH_STAKES_BASE_URL = server.base_url
-        settings.JUDGE_HIGH_STAKES_MODEL = "stand-in-judge"
-        yield server
 
 
 def asked(server: JudgeServer) -> int:
