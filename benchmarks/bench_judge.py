@@ -25,6 +25,8 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 CHECKOUT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(CHECKOUT))
 CONCURRENCY = 8
@@ -92,14 +94,22 @@ class Server:
         self._process.wait(timeout=10)
 
 
-def worker(queue: str, threads: int, env: dict[str, str]) -> subprocess.Popen[bytes]:
+def worker(
+    queue: str, threads: int, env: dict[str, str], *, number: int = 1
+) -> subprocess.Popen[bytes]:
     """A real worker process."""
     return subprocess.Popen(
         [sys.executable, "-m", "celery", "-A", "contextgraph", "worker", "-Q", queue, "-P", "threads",
-         "-c", str(threads), "-n", f"{queue}@bench", "--loglevel", "ERROR", "--without-gossip",
+         "-c", str(threads), "-n", f"{queue}-{number}@bench", "--loglevel", "ERROR", "--without-gossip",
          "--without-mingle"],
         cwd=CHECKOUT, env=os.environ | env, stdout=subprocess.DEVNULL,
     )  # fmt: skip
+
+
+def processor_s(process: subprocess.Popen[bytes]) -> float:
+    """Processor time of a process so far: what is left of the wall time when machines are noisy."""
+    used = psutil.Process(process.pid).cpu_times()
+    return float(used.user + used.system)
 
 
 def wait_for_workers(count: int) -> None:
@@ -153,24 +163,29 @@ def start_over(runs: list[int], sample: int) -> int:
 def measure(
     name: str, runs: list[int], server: Server, *, sample: int, threads: int
 ) -> dict[str, Any]:
-    """Judge the runs in one shape."""
+    """Judge the runs in one shape, with as many worker processes as a host has."""
     from contextgraph import pipeline
+    from contextgraph.processes import JUDGE_PROCESSES
     from memory.models import Retrieval, Run
 
     rows = start_over(runs, sample)
-    judge = worker("judge", threads, SHAPES[name])
+    numbers = range(1, JUDGE_PROCESSES + 1)
+    judges = [worker("judge", threads, SHAPES[name], number=number) for number in numbers]
     try:
-        wait_for_workers(2)
+        wait_for_workers(1 + JUDGE_PROCESSES)
         server.reset()
+        busy = -sum(map(processor_s, judges))
         started = time.perf_counter()
         for run in runs:
             pipeline.dispatch(run)
         while Run.objects.filter(pk__in=runs).exclude(status="done").exists():
             time.sleep(0.05)
         seconds = time.perf_counter() - started
+        busy += sum(map(processor_s, judges))
     finally:
-        judge.terminate()
-        judge.wait(timeout=30)
+        for judge in judges:
+            judge.terminate()
+            judge.wait(timeout=30)
     counted = server.counters()
     labelled = Retrieval.objects.filter(run_id__in=runs).exclude(llm_label="").count()
     assert labelled == rows, f"{rows - labelled} of {rows} rows have no label"
@@ -184,6 +199,7 @@ def measure(
         "bound_s": round(bound, 2),
         "over_bound": round(seconds / bound - 1, 3),
         "rows_per_s": round(rows / seconds, 1),
+        "worker_cpu_ms_a_call": round(1000 * busy / counted["questions"], 1),
     }
 
 
@@ -235,7 +251,7 @@ def main() -> None:
     )
     parser.add_argument("logs", nargs="*", type=Path, default=RUN_LOGS, metavar="RUN_LOG")
     parser.add_argument("--sample", type=int, default=800, help="rows in the old shape; 0: all")
-    parser.add_argument("--threads", type=int, default=2 * CONCURRENCY, help="of the judge worker")
+    parser.add_argument("--threads", type=int, default=CONCURRENCY, help="of each judge worker")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     found = compare(list(options.logs), sample=options.sample, threads=options.threads)

@@ -14,6 +14,9 @@ from contextgraph.supervisor import ProcessSpec
 
 WORKER_NAMES = {"control": "control", "judge": "judge", "embed,trace": "signals"}
 
+JUDGE_PROCESSES = 2
+"""Each with JUDGE_CONCURRENCY threads."""
+
 
 def specs(*, web_port: int | None, judge: bool = True) -> list[ProcessSpec]:
     """What to supervise on one host. ``web_port`` None: without the admin."""
@@ -25,9 +28,12 @@ def specs(*, web_port: int | None, judge: bool = True) -> list[ProcessSpec]:
         ProcessSpec("scheduler", [*_celery(), "beat", "--loglevel", "WARNING", "--pidfile", ""]),
     ]
     if judge:
-        # the limit on calls is kept elsewhere: the others prepare, store, or wait for a pair
-        threads = settings.JUDGE_CONCURRENCY * 2
-        found.append(ProcessSpec("judge", _worker("judge", threads=threads)))
+        # the limit on calls is kept elsewhere: half of the threads prepare, store, or wait for a pair,
+        # which takes a core and more; in one process they would wait for each other
+        for number in range(1, JUDGE_PROCESSES + 1):
+            name = "judge" if number == 1 else f"judge-{number}"
+            worker = _worker("judge", threads=settings.JUDGE_CONCURRENCY, name=name)
+            found.append(ProcessSpec(name, worker))
     if web_port is not None:
         environment = {"CONTEXTGRAPH_WEB_PORT": str(web_port)}
         found.append(ProcessSpec("web", [*manage, "serve"], environment))
@@ -40,8 +46,8 @@ def _celery() -> list[str]:
     return [sys.executable, "-m", "celery", "-A", "contextgraph"]
 
 
-def _worker(queues: str, *, threads: int) -> list[str]:
-    name = WORKER_NAMES[queues]
+def _worker(queues: str, *, threads: int, name: str | None = None) -> list[str]:
+    name = name or WORKER_NAMES[queues]
     return [
         *_celery(), "worker", "-Q", queues, "-P", "threads", "-c", str(threads), "-n", f"{name}@%h",
         "--loglevel", "WARNING", "--without-gossip", "--without-mingle",

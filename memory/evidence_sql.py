@@ -17,8 +17,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from django.db.models import Count, Max, Q, Sum
-
 from memory import credit
 from memory.credit import credit_sql, followed_q, ignored_q, quadrant_q
 from memory.models import Retrieval
@@ -54,12 +52,7 @@ def refresh_statement(run_ids: Collection[int]) -> Statement:
     blocks = (
         differences,
         f"shift AS ({_levels(moved)})",
-        f"standing AS ({_standing('shift')})",
-        f"""shifted AS (
-            SELECT {_names(TIP_KEY)}, max(id) AS id, {_sums("sum({0})")}
-            FROM (SELECT NULL::bigint AS id, {_names(TIP_KEY)}, {_names(SUMS)} FROM shift
-                  UNION ALL SELECT id, {_names(TIP_KEY)}, {_names(SUMS)} FROM standing) AS both_sides
-            GROUP BY {_names(TIP_KEY)})""",
+        f"shifted AS ({_shifted('shift')})",
         _deletion("run_evidence", "SELECT id FROM differs WHERE NOT wanted"),
         _upsert("run_evidence", RUN_KEY, "differs WHERE wanted"),
         _deletion("tip_evidence", "SELECT id FROM shifted WHERE rows = 0"),
@@ -126,44 +119,43 @@ def skill_statement(skill: str, policy: str, unit: Unit) -> Statement:
 # --- What should stand there ----------------------------------------------------------------------
 
 
-def _counted(run_ids: Collection[int]) -> Statement:
-    """Per run, tip and rule: the counts, and per policy (by number) n and total credit.
-
-    A rule in one run is one visit, also where its category changed on the way: it gets one of those named
-    (``Max``: any will do that every recount finds again, and one that is named before none).
-    """
-    quadrants = {str(which): quadrant_q(which) for which in KNOWN_QUADRANTS}
-    conditions: dict[str, Q] = {
-        "rows": Q(),
-        "shown": PRESENT,
-        "followed": followed_q(),
-        "ignored": ignored_q(),
-        **quadrants,
-    }
-    sums: dict[str, Any] = {
-        f"counted_{name}": Count("pk", filter=condition) for name, condition in conditions.items()
+def _answered(run_ids: Collection[int]) -> Statement:
+    """Per row: its keys, what it counts as, and per policy (by number) its credit."""
+    answers: dict[str, Any] = {
+        "is_shown": PRESENT,
+        "is_followed": followed_q(),
+        "is_ignored": ignored_q(),
+        **{f"is_{which}": quadrant_q(which) for which in KNOWN_QUADRANTS},
     }
     for number, policy in enumerate(credit.POLICIES.values()):
-        earned = credit_sql(policy)
-        sums[f"credit_n_{number}"] = Count(earned)
-        sums[f"credit_total_{number}"] = Sum(exact(earned))
+        answers[f"credit_{number}"] = exact(credit_sql(policy))
     rows = Retrieval.objects.counted().filter(run__in=list(run_ids), run__superseded_at=None)
-    sums["counted_category"] = Max("category")
-    grouped = rows.order_by().values("run_id", "tip_id", "rule_id").annotate(**sums)
-    sql, parameters = grouped.query.sql_with_params()
+    kept = rows.order_by().values("run_id", "tip_id", "rule_id", "category", **answers)
+    sql, parameters = kept.query.sql_with_params()
     return sql, list(parameters)
 
 
 def _fresh(run_ids: Collection[int]) -> Statement:
-    """The rows that RunEvidence should hold for these runs: ``counted`` and ``fresh``."""
-    sql, parameters = _counted(run_ids)
-    per_policy = ", ".join(
-        f"(%s, credit_n_{number}, credit_total_{number})" for number in range(len(credit.POLICIES))
+    """The rows that RunEvidence should hold for these runs: ``answered``, ``counted`` and ``fresh``.
+
+    A rule in one run is one visit, also where its category changed on the way: it gets one of those named
+    (``max``: any will do that every recount finds again, and one that is named before none).
+    ``answered`` is materialized, or each credit would be computed twice: to be counted and to be added.
+    """
+    sql, parameters = _answered(run_ids)
+    numbers = range(len(credit.POLICIES))
+    per_policy = _names(f"(%s, credit_n_{number}, credit_total_{number})" for number in numbers)
+    counts = (f"count(*) FILTER (WHERE is_{name}) AS {name}" for name in COUNTS if name != "rows")
+    credits = (
+        f"count(credit_{number}) AS credit_n_{number}, sum(credit_{number}) AS credit_total_{number}"
+        for number in numbers
     )
     mean = f"round(p.total / nullif(p.n, 0), {DIGITS})"
-    fresh = f"""counted AS ({sql}), fresh AS (
-        SELECT run_id, tip_id, rule_id, counted_category AS category, p.policy,
-               {_names(f"counted_{name} AS {name}" for name in COUNTS)},
+    fresh = f"""answered AS MATERIALIZED ({sql}), counted AS (
+        SELECT run_id, tip_id, rule_id, max(category) AS category, count(*) AS rows,
+               {_names(counts)}, {_names(credits)}
+        FROM answered GROUP BY run_id, tip_id, rule_id), fresh AS (
+        SELECT run_id, tip_id, rule_id, category, p.policy, {_names(COUNTS)},
                p.n AS credit_n, coalesce(p.total, 0) AS credit_total, sign(p.n)::integer AS visits,
                coalesce({mean}, 0) AS visit_total,
                coalesce(round({mean} * {mean}, {DIGITS}), 0) AS visit_squares
@@ -207,36 +199,38 @@ def _differs(key: tuple[str, ...], wanted: str, stored: str) -> str:
     """Block ``differs``: keys of which one side has no row, or other sums than the other side.
 
     ``wanted``, ``there``: which sides have the key; ``id``: of the stored row; each sum as it should
-    be, and under ``d_…`` what has to be added to the stored one. No join: two unindexed sides of some
-    ten thousand rows each, of which the planner knows no size, must not meet in a nested loop.
+    be, and under ``d_…`` what has to be added to the stored one. A full join, which is never a nested
+    loop: two unindexed sides of some ten thousand rows each, of which the planner knows no size, must not
+    meet in one.
     """
-    changed = " OR ".join(f"{_difference(name)} <> 0" for name in SUMS)
+    same = " AND ".join(f"{_joinable('w', name)} = {_joinable('s', name)}" for name in key)
+    changed = " OR ".join(f"w.{name} <> s.{name}" for name in SUMS)
     return f"""differs AS (
-        SELECT {_names(key)}, max(id) AS id, bool_or(wanted) AS wanted, bool_or(NOT wanted) AS there,
-               {_sums("sum({0}) FILTER (WHERE wanted)")},
-               {_names(f"{_difference(name)} AS d_{name}" for name in SUMS)}
-        FROM (SELECT NULL::bigint AS id, TRUE AS wanted, {_names(key)}, {_names(SUMS)}
-              FROM {wanted}
-              UNION ALL
-              SELECT id, FALSE, {_names(key)}, {_names(SUMS)} FROM {stored} AS stored) AS both_sides
-        GROUP BY {_names(key)}
-        HAVING count(*) = 1 OR {changed})"""
+        SELECT {_names(f"coalesce(w.{name}, s.{name}) AS {name}" for name in key)}, s.id,
+               w.policy IS NOT NULL AS wanted, s.id IS NOT NULL AS there,
+               {_names(f"w.{name}" for name in SUMS)},
+               {_names(f"coalesce(w.{name}, 0) - coalesce(s.{name}, 0) AS d_{name}" for name in SUMS)}
+        FROM {wanted} AS w FULL JOIN {stored} AS s ON {same}
+        WHERE w.policy IS NULL OR s.id IS NULL OR {changed})"""
 
 
-def _difference(name: str) -> str:
-    return f"sum(CASE WHEN wanted THEN {name} ELSE -{name} END)"
+def _joinable(side: str, name: str) -> str:
+    """A column of a key. The skill's own sums have no tip, and NULL joins nothing; no tip is 0."""
+    return f"coalesce({side}.{name}, 0)" if name == "tip_id" else f"{side}.{name}"
 
 
-def _standing(shift: str) -> str:
-    """The stored rows of the keys in *shift*. The skill's own have no tip, and NULL joins nothing."""
-    columns = _names(f"t.{name}" for name in ("id", *TIP_KEY, *SUMS))
+def _shifted(shift: str) -> str:
+    """The keys in *shift*, with what their stored rows (``id``) come to. Two joins, for one index."""
+    sums = _names(f"s.{name} + coalesce(t.{name}, 0) AS {name}" for name in SUMS)
     same = " AND ".join(f"t.{name} = s.{name}" for name in TIP_KEY)
     whole = " AND ".join(f"t.{name} = s.{name}" for name in TIP_KEY if name != "tip_id")
+    columns = f"t.id, {_names(f's.{name}' for name in TIP_KEY)}, {sums}"
     return f"""
-        SELECT {columns} FROM {shift} AS s JOIN tip_evidence AS t ON {same}
+        SELECT {columns} FROM {shift} AS s LEFT JOIN tip_evidence AS t ON {same}
+        WHERE s.tip_id IS NOT NULL
         UNION ALL
-        SELECT {columns} FROM {shift} AS s JOIN tip_evidence AS t ON {whole} AND t.tip_id IS NULL
-        WHERE s.level = 'skill'"""
+        SELECT {columns} FROM {shift} AS s LEFT JOIN tip_evidence AS t ON {whole} AND t.tip_id IS NULL
+        WHERE s.tip_id IS NULL"""
 
 
 def _first_differences(key: tuple[str, ...]) -> str:
@@ -248,7 +242,8 @@ def _first_differences(key: tuple[str, ...]) -> str:
 
 
 def _deletion(table: str, ids: str) -> str:
-    return f"{table}_gone AS (DELETE FROM {table} WHERE id IN ({ids}))"
+    """By an array, of which the planner expects few: to delete nothing it must not read the table."""
+    return f"{table}_gone AS (DELETE FROM {table} WHERE id = ANY(ARRAY({ids})))"
 
 
 def _upsert(table: str, key: tuple[str, ...], source: str) -> str:

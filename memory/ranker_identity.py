@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from memory import duplicates, shrinkage
@@ -25,12 +26,17 @@ VERSION: Final = 1
 def ranker_sha256(weights: Weights, policy: Policy, *, k: int, canary_rate: float) -> str:
     """The identity, 64 hex digits."""
     encoder = current_encoder()
+    return _sha256(weights, policy, k, canary_rate, encoder.name if encoder else "")
+
+
+@lru_cache(maxsize=256)
+def _sha256(weights: Weights, policy: Policy, k: int, canary_rate: float, encoder: str) -> str:
     facts = {
         "version": VERSION,
         "weights": weights.model_dump(mode="json") | {"k": k, "policy": policy.name},
         "policy": asdict(policy),
         "canary_rate": canary_rate,
-        "encoder": encoder.name if encoder else "",
+        "encoder": encoder,
         "prior": [shrinkage.PRIOR_SD, shrinkage.NOTHING_KNOWN],
         "duplicates": [duplicates.NEGATIONS.pattern, duplicates.LITERAL.pattern],
     }

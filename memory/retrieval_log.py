@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
+from memory.insertion import insert_rows
 from memory.models import Retrieval
 from memory.reasons import Reason
 
@@ -30,7 +31,8 @@ def log(
 ) -> list[Retrieval]:
     """Insert a row per draw; returns them with their primary keys, in the order of the ranking.
 
-    The outcome is copied from the attempt, which may have none yet.
+    The outcome is copied from the attempt, which may have none yet, and so are the reasons why a signal
+    cannot be computed.
 
     Raises:
         ValueError: the ranking is of another skill, rule or run than the attempt, or the draws are not
@@ -38,9 +40,7 @@ def log(
         django.db.IntegrityError: one of the tips has a row of this attempt already.
     """
     _belongs(attempt, ranking, draws)
-    return Retrieval.objects.bulk_create(
-        [_row(attempt, ranking, draw, retrieved_at) for draw in draws]
-    )
+    return insert_rows([_row(attempt, ranking, draw, retrieved_at) for draw in draws])
 
 
 def _belongs(attempt: Attempt, ranking: Ranking, draws: Sequence[Draw]) -> None:
@@ -57,7 +57,7 @@ def _belongs(attempt: Attempt, ranking: Ranking, draws: Sequence[Draw]) -> None:
 def _row(attempt: Attempt, ranking: Ranking, draw: Draw, retrieved_at: datetime) -> Retrieval:
     run, tip = attempt.run, draw.tip
     text = tip.text if draw.shown else ""
-    reason = "" if draw.shown else Reason.NOT_SHOWN
+    judge, others = reasons_of(attempt) if draw.shown else (Reason.NOT_SHOWN.value,) * 2
     return Retrieval(
         run=run,
         attempt=attempt,
@@ -81,7 +81,22 @@ def _row(attempt: Attempt, ranking: Ranking, draw: Draw, retrieved_at: datetime)
         canary=tip.canary,
         coin=draw.coin,
         ranker=ranking.ranker,
-        llm_reason=reason,
-        emb_reason=reason,
-        trace_reason=reason,
+        llm_reason=judge,
+        emb_reason=others,
+        trace_reason=others,
     )
+
+
+def reasons_of(attempt: Attempt) -> tuple[str, str]:
+    """Why a tip shown in *attempt* has no signal of the judge, and none of the others; "": it may have.
+
+    Without an outcome the judge is not asked; without a whole script nobody can say what was followed.
+    """
+    never = ""
+    if attempt.script is None:
+        never = Reason.NO_SCRIPT.value
+    elif attempt.script_truncated:
+        never = Reason.SCRIPT_TRUNCATED.value
+    if never or attempt.outcome_value is not None:
+        return never, never
+    return Reason.NO_OUTCOME.value, ""

@@ -14,6 +14,7 @@ because 4,000 candidates with three sums each take Python a tenth of a second, a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from django.db import connection
@@ -107,16 +108,15 @@ def _shortlist(rows: Sequence[Any]) -> Shortlist:
 
 
 def _found(kinds: Mapping[int, Sequence[Leg]]) -> tuple[str, list[Any]]:
-    """SQL that gives (kind, columns of a leg …), each tip once per kind."""
+    """SQL that gives (kind, columns of a leg …); a tip comes once from each leg that finds it."""
     parts, parameters = [], []
     for kind, legs in kinds.items():
-        compiled = [leg.query.sql_with_params() for leg in legs]
-        union = " UNION ".join(f"({sql})" for sql, _ in compiled)
-        parts.append(f"SELECT {kind}, leg.* FROM ({union}) AS leg")
-        parameters += [value for _, values in compiled for value in values]
+        parts += [f"SELECT {kind} AS kind, leg.* FROM ({leg.sql}) AS leg" for leg in legs]
+        parameters += [value for leg in legs for value in leg.parameters]
     return " UNION ALL ".join(parts), parameters
 
 
+@lru_cache(maxsize=1)
 def _stripped() -> tuple[str, list[Any]]:
     """The SQL of a rule id without what all ids share, over a row called "tips": RuleFamily's own."""
     (stripped, *_) = RuleFamily("source_rule_id").get_source_expressions()
@@ -195,28 +195,36 @@ def _expected(weights: Weights) -> str:
 def _weighed(chosen: str, expected: str, unit: str) -> str:
     """SQL: the candidates of block *chosen* with their rough composites.
 
-    The ids are given to the index as a list. Left to join by itself, the planner, which cannot know how
-    few are chosen, reads the sums of all tips of the skill.
+    Candidates and sums are gathered by tip, not joined: the planner cannot know how few are chosen, and
+    reads the sums of all tips of the skill, or of a few again and again. The ids are given to the index
+    as a list for the same reason.
     """
-    columns = "tip_id, {n} AS n, {total}::float8 AS total".format(**_OBSERVED[unit])
+    columns = "{n} AS n, {total}::float8 AS total".format(**_OBSERVED[unit])
     ours = f"skill = %s AND policy = %s AND tip_id = ANY(ARRAY(SELECT id FROM {chosen}))"
-    sums = f"SELECT {columns} FROM tip_evidence WHERE {ours}"
+    sums = f"SELECT tip_id, NULL, NULL, NULL, level, {columns} FROM tip_evidence WHERE {ours}"
     return f"""
       SELECT seen.*, (base + w_credit * {expected}) * damp AS rough
       FROM (
-        SELECT chosen.*, coalesce(on_rule.n, 0) AS rule_n, coalesce(on_rule.total, 0) AS rule_total,
-          coalesce(in_its.n, 0) AS category_n, coalesce(in_its.total, 0) AS category_total,
-          coalesce(anywhere.n, 0) AS tip_n, coalesce(anywhere.total, 0) AS tip_total,
-          coalesce(nullif(in_its.n, 0), on_rule.n, 0) AS inner_n,
-          CASE WHEN in_its.n > 0 THEN in_its.total ELSE coalesce(on_rule.total, 0) END AS inner_total
-        FROM {chosen} AS chosen
-        LEFT JOIN ({sums} AND level = 'rule' AND key = %s) AS on_rule
-          ON on_rule.tip_id = chosen.id
-        LEFT JOIN ({sums} AND level = 'category' AND key = %s AND %s) AS in_its
-          ON in_its.tip_id = chosen.id
-        LEFT JOIN ({sums} AND level = 'tip' AND key = '') AS anywhere
-          ON anywhere.tip_id = chosen.id
+        SELECT *, coalesce(nullif(category_n, 0), rule_n) AS inner_n,
+          CASE WHEN category_n > 0 THEN category_total ELSE rule_total END AS inner_total
+        FROM (
+          SELECT id, max(kind) AS kind, max(base) AS base, max(damp) AS damp,
+            {_sums_of("rule")}, {_sums_of("category")}, {_sums_of("tip")}
+          FROM (
+            SELECT id, kind, base, damp, NULL AS level, NULL::bigint AS n, NULL::float8 AS total
+            FROM {chosen}
+            UNION ALL {sums} AND level = 'rule' AND key = %s
+            UNION ALL {sums} AND level = 'category' AND key = %s AND %s
+            UNION ALL {sums} AND level = 'tip' AND key = ''
+          ) AS gathered GROUP BY id
+        ) AS tips
       ) AS seen CROSS JOIN terms"""
+
+
+def _sums_of(level: str) -> str:
+    """SQL: the count and the total of a tip on one level, 0 where there is none."""
+    on = f"FILTER (WHERE level = '{level}')"
+    return f"coalesce(max(n) {on}, 0) AS {level}_n, coalesce(max(total) {on}, 0) AS {level}_total"
 
 
 _STATEMENT: Final = f"""
@@ -224,42 +232,44 @@ WITH terms AS (
   SELECT %s::text[] AS openings, %s::integer AS tokens, %s::float8 AS prior,
          %s::float8 AS w_prefix, %s::float8 AS w_category, %s::float8 AS w_credit,
          %s::float8 AS w_source, %s::float8 AS w_similarity, %s::float8 AS w_same_run
-), found (kind, id, source_rule_id, in_category, value, confidence, born_here) AS MATERIALIZED (
-  {{found}}
+), found (kind, id, source_rule_id, in_category, value, confidence, born_here, related) AS MATERIALIZED (
+  SELECT DISTINCT ON (kind, id) * FROM ({{found}}) AS legs
 ), rules AS MATERIALIZED (
   SELECT tips.source_rule_id, CASE WHEN tips.source_rule_id = ''
       OR strpos(lower(tips.source_rule_id), rtrim(openings[1], '_')) = 0 THEN 0 ELSE
     (SELECT count(*) FROM unnest(openings) AS opening WHERE starts_with({{stripped}} || '_', opening))
     / greatest(tokens, cardinality(string_to_array({{stripped}}, '_')), 1)::float8 END AS prefix
-  FROM (SELECT DISTINCT source_rule_id FROM found) AS tips CROSS JOIN terms
-), based AS (
-  SELECT found.*, CASE WHEN born_here THEN w_same_run ELSE 1 END AS damp,
-    w_prefix * prefix + w_category * in_category::integer + w_source * CASE
+  FROM (SELECT DISTINCT source_rule_id FROM found WHERE related) AS tips CROSS JOIN terms
+), based AS MATERIALIZED (
+  SELECT kind, found.id, CASE WHEN born_here THEN w_same_run ELSE 1 END AS damp,
+    w_prefix * coalesce(prefix, 0) + w_category * in_category::integer + w_source * CASE
       WHEN abs(value) > {NEGLIGIBLE} AND abs(confidence) > {NEGLIGIBLE} THEN value * confidence ELSE 0 END
     + w_similarity * coalesce(cosine, 0) AS base
-  FROM found JOIN rules USING (source_rule_id) CROSS JOIN terms
+  FROM found CROSS JOIN terms
+  LEFT JOIN rules ON related AND rules.source_rule_id = found.source_rule_id
   LEFT JOIN unnest(%s::bigint[], %s::float8[]) AS near (id, cosine) ON near.id = found.id
-), placed AS MATERIALIZED (
-  SELECT *, count(*) OVER (PARTITION BY kind) AS size,
-    row_number() OVER (PARTITION BY kind ORDER BY base * damp DESC) AS place
-  FROM based
+), sizes AS MATERIALIZED (
+  SELECT kind, count(*) AS size FROM based GROUP BY kind
 ), first AS MATERIALIZED (
-  SELECT * FROM placed WHERE place <= %s
+  SELECT best.* FROM sizes CROSS JOIN LATERAL (
+    SELECT * FROM based WHERE based.kind = sizes.kind ORDER BY base * damp DESC LIMIT %s
+  ) AS best
 ), floors AS (
   SELECT DISTINCT kind, nth_value(rough, %s) OVER (PARTITION BY kind ORDER BY rough DESC
     ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS enough
   FROM ({{weighed_first}}) AS weighed
 ), possible AS MATERIALIZED (
-  SELECT placed.* FROM placed JOIN floors USING (kind) CROSS JOIN terms
+  SELECT based.* FROM based JOIN floors USING (kind) CROSS JOIN terms
   WHERE enough IS NULL OR (base + abs(w_credit)) * damp > enough - {2 * MARGIN}
 ), ranked AS (
-  SELECT *, nth_value(rough, %s) OVER
+  SELECT kind, id, rough, nth_value(rough, %s) OVER
     (PARTITION BY kind ORDER BY rough DESC ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
     AS cut
   FROM ({{weighed_possible}}) AS weighed
 )
 SELECT kind, id, source_rule_id, in_category, value, confidence, born_here, cut, size
-FROM ranked WHERE cut IS NULL OR rough > cut - {2 * MARGIN} ORDER BY kind, id
+FROM (SELECT id, cut FROM ranked WHERE cut IS NULL OR rough > cut - {2 * MARGIN}) AS named
+JOIN found USING (id) JOIN sizes USING (kind) ORDER BY kind, id
 """
 """Three steps: what each candidate has without its evidence; the composites of the first by that, of
 which the one at the place that is wanted is a floor; then those of all who could still be above it."""

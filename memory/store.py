@@ -35,6 +35,7 @@ from django.utils import timezone
 from contextgraph.envelope import EnvelopeError, storable
 from memory import retrieval_log, store_input, store_rows, store_tips
 from memory.holdout import draw
+from memory.insertion import insert_rows
 from memory.retrieval import K_AT_MOST, RankRequest, rank
 from memory.store_runs import RunRecorder
 from memory.store_values import (
@@ -145,10 +146,9 @@ class MemoryStore(RunRecorder):
     def _begin(
         self, run: RunHandle, attempt: Attempt, ranking: Ranking, now: datetime
     ) -> Retrieved:
-        attempt.save(force_insert=True)
+        insert_rows([attempt])
         draws = draw(ranking, attempt=attempt.number)
         retrieval_log.log(attempt, ranking, draws, retrieved_at=now)
-        store_rows.settle(attempt)
         return store_rows.answer_of(run, attempt, draws)
 
     def _request(

@@ -18,12 +18,12 @@ import hashlib
 from typing import TYPE_CHECKING, Any, Final
 
 from django.db.models import Case, Max, Value, When
-from django.db.models.functions import Now
 
 from contextgraph.run_survey import MAX_INTEGER
 from memory.models import Attempt, Retrieval, Run, Tip
 from memory.querysets import UnknownRun
 from memory.reasons import Reason
+from memory.retrieval_log import reasons_of
 from memory.store_values import (
     AttemptConflict,
     AttemptState,
@@ -77,11 +77,15 @@ def claim(handle: RunHandle) -> Run:
         UnknownRun: there is no such run (any more).
         RunClosed: it is not being recorded.
     """
-    mine = Run.objects.filter(pk=handle.id, skill=handle.skill)
-    recording = mine.current().filter(status=Run.Status.RECORDING)
-    if recording.update(state_changed_at=Now()) == 1:
-        return mine.get()
-    run = mine.first()
+    # one statement, not an UPDATE and a SELECT: every verb of the store begins with it
+    claimed = Run.objects.raw(
+        "UPDATE runs SET state_changed_at = statement_timestamp() WHERE id = %s AND skill = %s"
+        " AND superseded_at IS NULL AND status = %s RETURNING *",
+        [handle.id, handle.skill, Run.Status.RECORDING.value],
+    )
+    if (run := next(iter(claimed), None)) is not None:
+        return run
+    run = Run.objects.filter(pk=handle.id, skill=handle.skill).first()
     if run is None:
         msg = f"there is no run {handle.skill}/{handle.external_id} (primary key {handle.id})"
         raise UnknownRun(msg)
@@ -185,27 +189,19 @@ def _described(attempt: Attempt) -> str:
 
 def settle(attempt: Attempt) -> None:
     """Bring the retrievals of *attempt* in line with it: outcome, category and reasons; one UPDATE."""
-    never = _why_never(attempt)
-    no_outcome = Reason.NO_OUTCOME if attempt.outcome_value is None else ""
+    judge, others = reasons_of(attempt)
     Retrieval.objects.filter(attempt=attempt).update(
         outcome_value=attempt.outcome_value,
         outcome_confidence=attempt.outcome_confidence,
         category=attempt.category,
-        llm_reason=_unless_dropped(never or no_outcome),
-        emb_reason=_unless_dropped(never),
-        trace_reason=_unless_dropped(never),
+        llm_reason=_unless_dropped(judge),
+        emb_reason=_unless_dropped(others),
+        trace_reason=_unless_dropped(others),
     )
 
 
-def _why_never(attempt: Attempt) -> str:
-    """Why no signal can ever be computed for a tip shown in *attempt*; "" when one can."""
-    if attempt.script is None:
-        return Reason.NO_SCRIPT
-    return Reason.SCRIPT_TRUNCATED if attempt.script_truncated else ""
-
-
 def _unless_dropped(reason: str) -> Case:
-    return Case(When(shown=False, then=Value(Reason.NOT_SHOWN.value)), default=Value(str(reason)))
+    return Case(When(shown=False, then=Value(Reason.NOT_SHOWN.value)), default=Value(reason))
 
 
 def note_shown(attempt: Attempt, texts: Mapping[int, str], dropped: Collection[int]) -> None:

@@ -3,8 +3,8 @@
 Guarantees: the summary is derived from the rows of this one run and from nothing else, is plain JSON,
 and is byte-identical when computed again from the same rows (exact sums, rounded once, fixed order,
 no clock; :func:`digest` says so). A run without retrievals gets a summary of zeros; never another run's.
-One aggregate query per section. Rates carry Wilson intervals over rows; values are shrunk means over
-visits (a run's attempts at one rule count once), whose intervals therefore are not too narrow.
+One query adds up the rows for all sections. Rates carry Wilson intervals over rows; values are shrunk
+means over visits (a run's attempts at one rule count once), whose intervals therefore are not too narrow.
 Does not store anything and moves no credit: the caller keeps the summary as a DreamPass.
 
 Shaped by: a pass that credited before it scored, added its result to what was there, and fell back to
@@ -29,9 +29,12 @@ from memory.tallies import EMPTY, exact, tally_aggregates, tally_of
 from memory.visits import NO_VISITS, visits_by_tip
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from memory.credit import Policy
     from memory.models import Run
     from memory.querysets import RetrievalQuerySet
+    from memory.visits import TipVisits
 
 SUMMARY_VERSION: Final = 2
 """Of the summary's shape; stored with it."""
@@ -48,6 +51,7 @@ def summarise(run: Run, *, policy: Policy) -> dict[str, Any]:
     (``memory.flags``) and its ``visits``: how many there are, and per value the shrunk mean over them.
     """
     rows = Retrieval.objects.filter(run=run).order_by()
+    groups = _groups(rows, policy)
     return {
         "version": SUMMARY_VERSION,
         "policy": policy.name,
@@ -57,9 +61,9 @@ def summarise(run: Run, *, policy: Policy) -> dict[str, Any]:
             "skill": run.skill,
             "revision": run.revision,
         },
-        "totals": tally_of(rows.aggregate(**tally_aggregates(policy))).as_dict(),
-        "tips": _tips(rows, policy),
-        "categories": _categories(run, rows, policy),
+        "totals": (tally_of(_added(groups)) if groups else EMPTY).as_dict(),
+        "tips": _tips(groups, visits_by_tip(rows, policy)),
+        "categories": _categories(run, groups, policy),
         "coverage": [signal.as_dict() for signal in coverage(rows)],
     }
 
@@ -70,20 +74,52 @@ def digest(summary: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _tips(rows: RetrievalQuerySet, policy: Policy) -> list[dict[str, Any]]:
+def _groups(rows: RetrievalQuerySet, policy: Policy) -> list[dict[str, Any]]:
+    """What the rows of each tip in each category add up to; all sections are sums of these."""
+    credit, known = credit_sql(policy), known_q(policy)
+    key = ("tip_id", "category")
     found = (
-        rows.values("tip_id", tip_name=F("tip__external_id"))
-        .annotate(**tally_aggregates(policy))
-        .order_by("tip_id")
+        rows.values(*key, tip_name=F("tip__external_id"))
+        .annotate(
+            **tally_aggregates(policy),
+            known_total=Sum(exact(credit), filter=known),
+            known_n=Count(credit, filter=known),
+        )
+        .order_by(*key)
     )
-    visits = visits_by_tip(rows, policy)
+    return list(found)
+
+
+_KEYS: Final = frozenset({"tip_id", "tip_name", "category"})
+
+
+def _added(groups: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One row for all of them, with the keys of the first. Counts and decimals: no digit is lost."""
+    first, *others = groups
+    if not others:
+        return first
+    return {
+        name: value if name in _KEYS else sum(group[name] or 0 for group in groups)
+        for name, value in first.items()
+    }
+
+
+def _by(key: str, groups: list[dict[str, Any]]) -> dict[Any, dict[str, Any]]:
+    """The groups added up by *key*, in the order of the first of each."""
+    found: dict[Any, list[dict[str, Any]]] = {}
+    for group in groups:
+        found.setdefault(group[key], []).append(group)
+    return {value: _added(of_value) for value, of_value in found.items()}
+
+
+def _tips(groups: list[dict[str, Any]], visits: dict[int, TipVisits]) -> list[dict[str, Any]]:
     entries = []
-    for row in found:
-        tally, seen = tally_of(row), visits.get(row["tip_id"], NO_VISITS)
+    for tip_id, row in _by("tip_id", groups).items():
+        tally, seen = tally_of(row), visits.get(tip_id, NO_VISITS)
         entries.append(
             {
                 "tip": row["tip_name"],
-                "tip_id": row["tip_id"],
+                "tip_id": tip_id,
                 "flag": str(flag_of(tally, visits=seen.known, followed_visits=seen.followed)),
                 **tally.as_dict(),
                 "visits": seen.as_dict(),
@@ -133,16 +169,9 @@ class CategorySignal:
         }
 
 
-def _categories(run: Run, rows: RetrievalQuerySet, policy: Policy) -> list[dict[str, Any]]:
+def _categories(run: Run, groups: list[dict[str, Any]], policy: Policy) -> list[dict[str, Any]]:
     rules = _rules_remediated(run)
-    credit = credit_sql(policy)
-    known = known_q(policy)
-    found = rows.values("category").annotate(
-        **tally_aggregates(policy),
-        known_total=Sum(exact(credit), filter=known),
-        known_n=Count(credit, filter=known),
-    )
-    by_name = {row["category"]: row for row in found}
+    by_name = _by("category", groups)
     signed = policy.failure is not None
     summary = []
     for category in sorted({*rules, *by_name}):

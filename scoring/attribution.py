@@ -15,9 +15,10 @@ to twenty pairs that became everybody's by being the latest.
 from __future__ import annotations
 
 import enum
+import json
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from django.db import connection
 
@@ -52,13 +53,36 @@ draw attention to a row, it never outvotes."""
 
 _WRITE_AT_ONCE: Final = 2_000
 _COLUMNS: Final = (
-    "pk", "shown", "llm_source", "llm_reason", "tip_followed_llm", "tip_followed_emb",
-    "tip_followed_trace", "tip_followed_trace_verdict", "tip_followed_review",
-    "tip_followed_p", "tip_followed_p_version",
+    "pk", "shown", "llm_source", "llm_label", "tip_followed_llm", "tip_followed_emb",
+    "tip_followed_trace", "tip_followed_trace_verdict", "tip_followed_p", "tip_followed_p_version",
 )  # fmt: skip
 
 
-def signals_of(row: Retrieval) -> Signals:
+class Signalled(Protocol):
+    """The columns that the machine signals stand in: a Retrieval, or a row of their values."""
+
+    @property
+    def llm_label(self) -> str:
+        """One of JUDGE_LABELS, or ""."""
+
+    @property
+    def tip_followed_llm(self) -> bool | None:
+        """The judge's yes or no; of an older row without its label."""
+
+    @property
+    def tip_followed_emb(self) -> float | None:
+        """Cosine, [-1, 1]."""
+
+    @property
+    def tip_followed_trace(self) -> float | None:
+        """[0, 1]."""
+
+    @property
+    def tip_followed_trace_verdict(self) -> str:
+        """One of TRACE_VERDICTS, or ""."""
+
+
+def signals_of(row: Signalled) -> Signals:
     """The machine signals of a stored retrieval; a value of an unknown vocabulary counts as absent."""
     label = row.llm_label
     if label not in JUDGE_LABELS:
@@ -113,29 +137,43 @@ def fill(run_id: int) -> int:
     Idempotent; call it before credit is counted.
     """
     stored = StoredCoefficients()
+    # rows of one judge have few answers between them: each combination is computed once
+    said: dict[tuple[str, Signals], tuple[float | None, str]] = {}
     changed: list[tuple[int, float | None, str]] = []
-    for row in Retrieval.objects.filter(run_id=run_id).only(*_COLUMNS, "llm_label").iterator():
-        signals = signals_of(row)
-        coefficients = stored.of(row.llm_source if signals.judge else "")
-        p = probability(signals, coefficients) if row.shown else None
-        version = "" if p is None else coefficients.version
-        if (p, version) != (row.tip_followed_p, row.tip_followed_p_version):
-            changed.append((row.pk, p, version))
+    rows = Retrieval.objects.filter(run_id=run_id).order_by("pk")
+    for row in rows.values_list(*_COLUMNS, named=True).iterator():
+        found: tuple[float | None, str] = (None, "")
+        if row.shown:
+            signals = signals_of(row)
+            source = row.llm_source if signals.judge else ""
+            key = (source, signals)
+            if key not in said:
+                said[key] = _answer(signals, stored.of(source))
+            found = said[key]
+        if found != (row.tip_followed_p, row.tip_followed_p_version):
+            changed.append((row.pk, *found))
     for start in range(0, len(changed), _WRITE_AT_ONCE):
         _write(changed[start : start + _WRITE_AT_ONCE])
     return len(changed)
 
 
+def _answer(signals: Signals, coefficients: Coefficients) -> tuple[float | None, str]:
+    """p(followed) and the version of the numbers that gave it; None and "" where nothing is known."""
+    p = probability(signals, coefficients)
+    return p, "" if p is None else coefficients.version
+
+
 def _write(rows: list[tuple[int, float | None, str]]) -> None:
-    """One statement: a CASE per row, as bulk_update makes it, is quadratic in the rows."""
-    ids, values, versions = (list(column) for column in zip(*rows, strict=True))
+    """One statement: a CASE per row, as bulk_update makes it, is quadratic in the rows.
+
+    One parameter: an array is quoted value by value.
+    """
     with connection.cursor() as cursor:
         cursor.execute(
-            "UPDATE tip_retrievals AS row SET tip_followed_p = new.p, "
-            "tip_followed_p_version = new.version "
-            "FROM unnest(%s::bigint[], %s::float8[], %s::text[]) AS new(id, p, version) "
-            "WHERE row.id = new.id",
-            [ids, values, versions],
+            "UPDATE tip_retrievals AS row "
+            "SET tip_followed_p = (new ->> 1)::float8, tip_followed_p_version = new ->> 2 "
+            "FROM json_array_elements(%s::json) AS new WHERE row.id = (new ->> 0)::bigint",
+            [json.dumps(rows)],
         )
 
 

@@ -46,10 +46,15 @@ ROWS_PER_BATCH: Final = {Signal.JUDGE: 1, Signal.EMBED: 256, Signal.TRACE: 500}
 """Aimed at; more when the run is so large that BATCHES_AT_MOST would be exceeded. The judge's batches
 end where an attempt ends."""
 
-BATCHES_AT_MOST: Final = {Signal.JUDGE: 140, Signal.EMBED: 30, Signal.TRACE: 30}
+BATCHES_AT_MOST: Final = {Signal.JUDGE: 100, Signal.EMBED: 30, Signal.TRACE: 30}
 
 TAPER: Final = 0.6
 """The judge's next batch holds 1 / (TAPER x batches left) of what remains; 1 would make them even."""
+SPREAD: Final = 0.8
+"""Its sizes vary by this share, from TAPER to TAPER + SPREAD of that: workers that begin together would
+end together again and again, all of them at the books and none at the judge."""
+GOLDEN: Final = 0.618033988749895
+"""Steps of the golden ratio, modulo 1, lie evenly spread wherever one stops."""
 
 FAILED_REASON: Final = {
     Signal.JUDGE: Reason.JUDGE_ERROR,
@@ -167,7 +172,8 @@ def _at_attempts(rows: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 def _tapered(rows: int, left: int) -> int:
     """Rows of the next of *left* ranges: more than its share, so that less remains for the later ones."""
-    return max(ROWS_PER_BATCH[Signal.JUDGE], ceil(rows / max(1.0, left * TAPER)))
+    part = (TAPER + SPREAD * (left * GOLDEN % 1.0)) / (left * TAPER)
+    return max(ROWS_PER_BATCH[Signal.JUDGE], round(rows * min(1.0, part)))
 
 
 def claim(batch_id: int) -> Lease | None:

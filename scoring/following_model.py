@@ -16,6 +16,7 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from memory.rates import rounded
@@ -63,7 +64,7 @@ class Signals:
         return not self.judge and self.cosine is None and self.trace_verdict in ("", "abstained")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)  # no slots: the version is kept, as every row is given it
 class Coefficients:
     """Log-odds: an intercept and a weight per feature. `hand_set`: features that were not fitted."""
 
@@ -72,7 +73,7 @@ class Coefficients:
     weights: Mapping[str, float]
     hand_set: tuple[str, ...]
 
-    @property
+    @cached_property
     def version(self) -> str:
         """Origin and hash of the numbers; at most 40 characters."""
         numbers = json.dumps([self.intercept, sorted(self.weights.items())])

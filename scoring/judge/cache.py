@@ -17,10 +17,12 @@ import hashlib
 import json
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from django.conf import settings
+from django.db import connection
 
+from memory.insertion import insert_rows
 from memory.reasons import JudgeLabel
 from scoring.judge.verdict import verdict_schema
 from scoring.models import JudgeCall, VerdictCache
@@ -38,6 +40,10 @@ def _sha256(value: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+_LOOKUP: Final = """
+SELECT key, label, said, reasoning, evidence::text, served_model, system_fingerprint
+FROM scoring_verdictcache WHERE key = ANY(%s)
+"""
 SCHEMA_SHA256: Final = _sha256(verdict_schema(("id",)))
 """The version of the schema is the schema itself, asked about one tip."""
 
@@ -92,9 +98,28 @@ def switched_off() -> Iterator[None]:
         _switched_off.reset(token)
 
 
-def lookup(keys: Iterable[str]) -> dict[str, VerdictCache]:
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A verdict that is kept, as it is needed again; the fields of `VerdictCache`."""
+
+    label: str
+    said: str
+    reasoning: str
+    evidence: list[dict[str, Any]]
+    served_model: str
+    system_fingerprint: str
+
+
+def lookup(keys: Iterable[str]) -> dict[str, Kept]:
     """The verdicts that are kept under these keys."""
-    return VerdictCache.objects.in_bulk(list(keys)) if enabled() else {}
+    if not enabled():
+        return {}
+    with connection.cursor() as cursor:  # twice a call: the ORM would put it together each time
+        cursor.execute(_LOOKUP, [list(keys)])
+        return {
+            key: Kept(label, said, reasoning, json.loads(evidence), *served)
+            for key, label, said, reasoning, evidence, *served in cursor.fetchall()
+        }
 
 
 def keepable(label: str, reason: str) -> bool:
@@ -106,4 +131,4 @@ def keepable(label: str, reason: str) -> bool:
 def keep(verdicts: Iterable[VerdictCache]) -> None:
     """Keep them, unless they are there."""
     if enabled():
-        VerdictCache.objects.bulk_create(list(verdicts), ignore_conflicts=True)
+        insert_rows(list(verdicts), unless_there=True)

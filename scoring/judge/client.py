@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     import requests
 
-    from scoring.judge.transport import Answer
+    from scoring.judge.transport import Answer, Prepared
 
 __all__ = ["CallBudget", "JudgeClient", "JudgeConfig", "JudgeProbe"]
 
@@ -134,6 +134,7 @@ class JudgeClient:
         payload = self._payload(messages, schema, schema_name, budget.max_tokens)
         call = _Call(budget, self._clock() + budget.deadline_s)
         try:
+            prepared = self._transport.prepared("POST", "/chat/completions", payload)
             for attempt in Retrying(
                 sleep=self._sleep,
                 wait=self._pause,
@@ -143,14 +144,14 @@ class JudgeClient:
                 reraise=True,
             ):
                 with attempt:
-                    return self._try(call, payload, turn)
+                    return self._try(call, prepared, turn)
         except JudgeError as exc:
             exc.tries = call.sent
             raise
         raise AssertionError("tenacity ended a loop without result or error")
 
     def _try(
-        self, call: _Call, payload: bytes, turn: Callable[[], AbstractContextManager[object]]
+        self, call: _Call, prepared: Prepared, turn: Callable[[], AbstractContextManager[object]]
     ) -> JudgeReply:
         wanted_at = self._clock()
         left = call.ends_at - wanted_at
@@ -159,17 +160,17 @@ class JudgeClient:
         with turn():
             call.ends_at += self._clock() - wanted_at
             call.sent += 1
-            answer = self._transport.exchange("POST", "/chat/completions", payload, within_s=left)
+            answer = self._transport.exchange(prepared, within_s=left)
             if answer.status != 200:
-                raise self._refusal(answer, sent=payload)
-            return read_body(
-                answer.body,
-                whole=answer.whole,
-                raw=self._shown(answer.body),
-                requested_model=self.config.model,
-                latency_s=answer.seconds,
-                tries=call.sent,
-            )
+                raise self._refusal(answer, sent=prepared.payload)
+        return read_body(  # the turn is over: the server has answered, whatever it said
+            answer.body,
+            whole=answer.whole,
+            raw=self._shown(answer.body),
+            requested_model=self.config.model,
+            latency_s=answer.seconds,
+            tries=call.sent,
+        )
 
     def _gives_up(self, call: _Call, state: RetryCallState) -> bool:
         too_late = self._clock() + state.upcoming_sleep >= call.ends_at
@@ -180,7 +181,8 @@ class JudgeClient:
         status: int | None = None
         models: tuple[str, ...] = ()
         try:
-            answer = self._transport.exchange("GET", "/models", None, within_s=timeout_s)
+            asked = self._transport.prepared("GET", "/models", None)
+            answer = self._transport.exchange(asked, within_s=timeout_s)
             status = answer.status
             if status != 200:
                 raise self._refusal(answer)

@@ -156,7 +156,9 @@ def _acts(script: str, start: int, end: int) -> bool:
     return _has_weight(" ".join(script[first:last] for first, last in parts))
 
 
-@lru_cache(maxsize=16)  # the tips of one attempt share its script
+@lru_cache(
+    maxsize=64
+)  # the tips of one attempt share its script, and many threads judge side by side
 def _read(script: str) -> ScriptReading:
     return read_script(script)
 

@@ -1,13 +1,15 @@
 """How many judge requests may run at once, over all workers: a limit that adapts, kept in Valkey.
 
 Guarantees: at most ``ceiling`` requests of all processes that share a server run at once; a worker that
-dies gives its place back when its lease ends. The limit is halved as soon as a request meets a server
-that is overloaded or silent (once per episode: those that began before the last cut do not cut again)
-and grows by about one per round of good answers. A call that waits for its next try holds no place. One
-round trip to take a place, one to give it back.
-When Valkey is away the process goes on under a limit of its own, and says so once.
+dies gives its place back when its lease ends. Who waits stands in one line with the waiters of all
+processes, and whoever gives a place back hands it to the first of them, so that none lies idle between
+two looks. The limit is halved as soon as a request meets a server that is overloaded or silent (once per
+episode: those that began before the last cut do not cut again) and grows by about one per round of good
+answers. A call that waits for its next try holds no place. One round trip to take a free place, one to
+give it back. When Valkey is away the process goes on under a limit of its own, and says so once.
 
-Fair to nobody in particular. Shaped by eight workers that each kept to eight calls.
+A newcomer who finds a place free does not look whether anybody is in line for it. Shaped by eight
+workers that each kept to eight calls, and by places that lay free until somebody looked again.
 """
 
 from __future__ import annotations
@@ -15,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
-import random
 import re
 import threading
 import time
@@ -38,11 +39,13 @@ AWAY_S: Final = 5.0
 """How long a process keeps to its own limit before it looks for Valkey again."""
 FORGET_MS: Final = 3_600_000
 """An hour without a call, and the limit is the ceiling again."""
-POLL_S: Final = (0.04, 0.12)
-"""Seconds between two looks for a place that another process gives back; our own are handed over."""
+LOOK_S: Final = 0.4
+"""A waiter looks by itself after this many seconds, for a lease may have ended."""
+OWN_LOOK_S: Final = 0.12
+"""The same, under the limit of the process alone."""
+LOOK_MS: Final = 2_000
+"""Milliseconds after which a waiter that has not looked again is taken for dead."""
 SLACK_S: Final = 5.0
-
-_dice = random.SystemRandom()
 
 _LIMIT: Final = """
 local ceiling = tonumber(ARGV[1])
@@ -50,35 +53,57 @@ local limit = tonumber(redis.call('HGET', KEYS[2], 'limit')) or ceiling
 if limit > ceiling then limit = ceiling end
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+local function lease(id)
+    redis.call('ZREM', KEYS[3], id)
+    redis.call('ZADD', KEYS[1], now + ARGV[3], id)
+    redis.call('PEXPIRE', KEYS[1], ARGV[3] + ARGV[4])
+end
 """
 TAKE: Final = (
     _LIMIT
     + """
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
-if redis.call('ZCARD', KEYS[1]) >= math.floor(limit) then return {0, now} end
-redis.call('ZADD', KEYS[1], now + ARGV[2], ARGV[3])
-redis.call('PEXPIRE', KEYS[1], ARGV[4])
-return {1, now}
+if redis.call('ZSCORE', KEYS[1], ARGV[2]) then return {1, now} end
+if redis.call('ZCARD', KEYS[1]) < math.floor(limit) then
+    lease(ARGV[2])
+    return {1, now}
+end
+redis.call('ZADD', KEYS[3], 'NX', t[1] * 1000000 + t[2], ARGV[2])
+redis.call('PEXPIRE', KEYS[3], ARGV[4])
+redis.call('SET', KEYS[4] .. ARGV[2], 1, 'PX', ARGV[5])
+return {0, now}
 """
 )
-"""KEYS: leases, state. ARGV: ceiling, lease in ms, id, ms until all is forgotten. -> taken?, now."""
+"""KEYS: leases, state, line, prefix of a waiter. ARGV: ceiling, id, lease in ms, ms until all is
+forgotten, ms until a waiter must have looked. -> taken?, now. Who gets none is in line from now on."""
 GIVE_BACK: Final = (
     _LIMIT
     + """
 redis.call('ZREM', KEYS[1], ARGV[2])
+redis.call('ZREM', KEYS[3], ARGV[2])
 local cut = tonumber(redis.call('HGET', KEYS[2], 'cut')) or 0
-if ARGV[3] == 'good' then
+if ARGV[5] == 'good' then
     limit = math.min(ceiling, limit + 1 / limit)
-elseif ARGV[3] == 'bad' and tonumber(ARGV[4]) >= cut then
+elseif ARGV[5] == 'bad' and tonumber(ARGV[6]) >= cut then
     limit = math.max(1, limit / 2)
     redis.call('HSET', KEYS[2], 'cut', now)
 end
 redis.call('HSET', KEYS[2], 'limit', tostring(limit))
-redis.call('PEXPIRE', KEYS[2], ARGV[5])
+redis.call('PEXPIRE', KEYS[2], ARGV[4])
+while redis.call('ZCARD', KEYS[1]) < math.floor(limit) do
+    local first = redis.call('ZPOPMIN', KEYS[3])[1]
+    if not first then break end
+    if redis.call('DEL', KEYS[4] .. first) == 1 then
+        lease(first)
+        redis.call('RPUSH', KEYS[5] .. first, now)
+        redis.call('PEXPIRE', KEYS[5] .. first, ARGV[3])
+    end
+end
 return tostring(limit)
 """
 )
-"""KEYS: leases, state. ARGV: ceiling, id, good|bad|"", when it was taken, ms until forgotten."""
+"""KEYS: as for TAKE, and the prefix of what is handed over. ARGV: ceiling, id, lease in ms, ms until all
+is forgotten, good|bad|"", when it was taken. The id leaves the line too: its owner may have given up."""
 
 
 @dataclass(slots=True)
@@ -120,8 +145,9 @@ class Pace:
     def __init__(self, *, backend_url: str, server: str, ceiling: int, lease_s: float) -> None:
         self._ceiling, self._lease_ms = ceiling, int((lease_s + SLACK_S) * 1000)
         name = hashlib.sha256(server.encode()).hexdigest()[:16]
-        self._keys = [f"contextgraph:pace:{{{name}}}:{part}" for part in ("leases", "state")]
-        self._freed = threading.Condition()
+        parts = ("leases", "state", "line", "waiter:", "place:")
+        self._keys = [f"contextgraph:pace:{{{name}}}:{part}" for part in parts]
+        self._lock = threading.Lock()
         self._own = threading.BoundedSemaphore(ceiling)
         self._away_until = 0.0
         self._local = False
@@ -146,16 +172,15 @@ class Pace:
     def slot(self, waiting: Callable[[], None] = lambda: None) -> Iterator[Slot]:
         """Hold a place while a request runs; waits for one, calling ``waiting`` between two looks."""
         slot, name = Slot(), uuid.uuid4().hex
-        taken = self._taken(name, waiting)
+        taken: int | None = 0
         try:
+            taken = self._taken(name, waiting)
             yield slot
         finally:
             if taken is None:
                 self._own.release()
             else:
                 self._returned(name, slot.verdict, taken)
-            with self._freed:
-                self._freed.notify()
 
     def limit(self) -> float | None:
         """The limit now, for people; None when Valkey does not say."""
@@ -174,30 +199,32 @@ class Pace:
         """When the place was taken (ms of Valkey's clock); None: under the process's own limit."""
         while True:
             if time.monotonic() < self._away_until:
-                if self._own.acquire(timeout=POLL_S[1]):
+                if self._own.acquire(timeout=OWN_LOOK_S):
                     return None
             else:
                 try:
-                    args = [self._ceiling, self._lease_ms, name, FORGET_MS + self._lease_ms]
-                    taken, now = self._take(keys=self._keys, args=args)
+                    taken, now = self._take(keys=self._keys[:4], args=[*self._terms(name), LOOK_MS])
+                    handed = None if taken else self._valkey.blpop(self._keys[4] + name, LOOK_S)
                 except redis.RedisError as error:
                     self._lost(error)
                     continue
                 self._found()
-                if taken:
-                    return int(now)
-                with self._freed:
-                    self._freed.wait(timeout=_dice.uniform(*POLL_S))
+                if taken or handed:
+                    return int(now if handed is None else handed[1])
             waiting()
+
+    def _terms(self, name: str) -> list[object]:
+        """The first parameters of both scripts."""
+        return [self._ceiling, name, self._lease_ms, FORGET_MS]
 
     def _returned(self, name: str, verdict: str, taken: int) -> None:
         try:
-            self._give_back(keys=self._keys, args=[self._ceiling, name, verdict, taken, FORGET_MS])
+            self._give_back(keys=self._keys, args=[*self._terms(name), verdict, taken])
         except redis.RedisError as error:  # the lease ends by itself
             self._lost(error)
 
     def _lost(self, error: redis.RedisError) -> None:
-        with self._freed:
+        with self._lock:
             said, self._local = self._local, True
             self._away_until = time.monotonic() + AWAY_S
         if not said:

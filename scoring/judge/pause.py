@@ -60,14 +60,20 @@ class Door(enum.StrEnum):
 
 def door(tier: str) -> Door:
     """Look before a call. PROBE: a pause is over, and it is the caller who must try."""
-    pause = JudgePause.objects.filter(tier=tier, cleared_at__isnull=True).first()
+    with (
+        connection.cursor() as cursor
+    ):  # before every call: the ORM would put it together each time
+        cursor.execute(
+            "SELECT id, until FROM scoring_judgepause WHERE tier = %s AND cleared_at IS NULL",
+            [tier],
+        )
+        pause = cursor.fetchone()
     if pause is None:
         return Door.OPEN
+    key, until = pause
     # whoever moves the end may try; if it dies, the pause ends again and another one tries
     trying = timedelta(seconds=settings.JUDGE_DEADLINE_S)
-    due = JudgePause.objects.filter(
-        pk=pause.pk, cleared_at__isnull=True, until=pause.until, until__lte=Now()
-    )
+    due = JudgePause.objects.filter(pk=key, cleared_at__isnull=True, until=until, until__lte=Now())
     return Door.PROBE if due.update(until=Now() + trying) == 1 else Door.PAUSED
 
 

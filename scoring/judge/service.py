@@ -68,9 +68,10 @@ def _score(lease: Lease) -> int:
     every_day, strong = bench(DEFAULT), bench(HIGH_STAKES)
     if every_day is None:
         raise ValueError("no judge is configured: set JUDGE_BASE_URL and JUDGE_MODEL")
-    works = works_of(batch)
-    for work in works:
+    seen = 0
+    for work in works_of(batch):
         rows = work.rows
+        seen += len(rows)
         if strong is not None and stakes.asked_for(batch.run):
             rows = _judged_as_asked_for(lease, strong, work)
         session = Session(lease, every_day, work)
@@ -80,7 +81,7 @@ def _score(lease: Lease) -> int:
         if session.paused:
             _leave_for_later(batch)
             break
-    return sum(len(work.rows) for work in works)
+    return seen
 
 
 def _judged_as_asked_for(lease: Lease, strong: Bench, work: Work) -> list[Retrieval]:

@@ -73,6 +73,7 @@ class Session:
     source: Source = field(init=False)
     _probing: bool = False
     _flights: Flights = field(default_factory=Flights)
+    _keys: dict[tuple[str, Served], str] = field(default_factory=dict)
     _elsewhere: list[Retrieval] = field(default_factory=list)
     _patient_until: float = math.inf
 
@@ -139,13 +140,16 @@ class Session:
         return known if known != Served() else cache.last_served(self.bench.config.model)
 
     def _key(self, row: Retrieval, served: Served) -> str:
-        return cache.request_key(
-            self.bench.config,
-            served,
-            prompt_sha256=self.source.prompt.sha256,
-            tip=self.work.tips[row.pk].text,
-            script=self.work.sent.text,
-        )
+        tip = self.work.tips[row.pk].text
+        if (key := self._keys.get((tip, served))) is None:
+            key = self._keys[tip, served] = cache.request_key(
+                self.bench.config,
+                served,
+                prompt_sha256=self.source.prompt.sha256,
+                tip=tip,
+                script=self.work.sent.text,
+            )
+        return key
 
     def _tip(self, pair: Pair) -> str:
         return self.work.tips[pair[0].row.pk].text

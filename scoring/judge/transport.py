@@ -30,6 +30,7 @@ import urllib3.exceptions
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
+from scoring.judge.alarms import Alarms
 from scoring.judge.errors import JudgeError, JudgeMisconfigured, JudgeTimeout, JudgeUnreachable
 
 if TYPE_CHECKING:
@@ -64,6 +65,19 @@ class Answer:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A request that is ready: all that can be done before it is its turn is done.
+
+    Belongs to the thread that made it. ``ways``: proxies and certificates, as the environment has them.
+    """
+
+    session: requests.Session
+    request: requests.PreparedRequest
+    payload: bytes
+    ways: dict[str, Any]
+
+
 # --- The end of its time --------------------------------------------------------------------------
 
 
@@ -72,20 +86,18 @@ class _Cut:
 
     def __init__(self, after_s: float) -> None:
         self.made = False
+        self._after_s = after_s
         self._lock = threading.Lock()
         self._over = False
         self._watched: Any = None
-        self._timer = threading.Timer(after_s, self._make)
-        self._timer.daemon = True
 
     def __enter__(self) -> Self:
-        self._timer.start()
+        _alarms.after(self._after_s, self._make)
         _here.cut = self
         return self
 
     def __exit__(self, *_: object) -> None:
         _here.cut = None
-        self._timer.cancel()
         with self._lock:  # from here on the connection may serve another request
             self._over, self._watched = True, None
 
@@ -106,6 +118,7 @@ class _Cut:
                 _shut(self._watched)
 
 
+_alarms = Alarms()
 _here = threading.local()
 
 
@@ -216,31 +229,47 @@ class Transport:
             session.close()
         self._local = threading.local()
 
-    def exchange(self, method: str, path: str, payload: bytes | None, *, within_s: float) -> Answer:
-        """Send one request to ``path`` of the API and read its body, in ``within_s`` seconds (> 0).
+    def prepared(self, method: str, path: str, payload: bytes | None) -> Prepared:
+        """A request to ``path`` of the API, ready to be sent by this thread.
+
+        Raises JudgeMisconfigured: no request can be made of the address or the key.
+        """
+        session = self._session()
+        headers = {"Content-Type": "application/json"} if payload is not None else None
+        url = self._config.api_root + path
+        try:
+            request = session.prepare_request(
+                requests.Request(method, url, data=payload, headers=headers)
+            )
+            ways = session.merge_environment_settings(
+                request.url, proxies={}, stream=True, verify=None, cert=None
+            )
+        except Exception as exc:
+            raise _typed(exc) from exc
+        return Prepared(session, request, payload or b"", dict(ways))
+
+    def exchange(self, prepared: Prepared, *, within_s: float) -> Answer:
+        """Send a request and read the body of its answer, in ``within_s`` seconds (> 0).
 
         Raises JudgeTimeout, JudgeUnreachable or JudgeMisconfigured.
         """
         cut = _Cut(within_s)
         try:
             with cut:
-                answer = self._exchanged(method, path, payload, within_s)
+                answer = self._exchanged(prepared, within_s)
         except Exception as exc:
             raise JudgeTimeout(TOO_LATE) if cut.made else _typed(exc) from exc
         if cut.made:  # a connection that was shut down looks like one that came to its end
             raise JudgeTimeout(TOO_LATE)
         return answer
 
-    def _exchanged(self, method: str, path: str, payload: bytes | None, within_s: float) -> Answer:
+    def _exchanged(self, prepared: Prepared, within_s: float) -> Answer:
         config, started = self._config, self._clock()
-        with self._session().request(
-            method,
-            config.api_root + path,
-            data=payload,
-            headers={"Content-Type": "application/json"} if payload is not None else None,
+        with prepared.session.send(
+            prepared.request,
             timeout=(min(config.connect_timeout_s, within_s), min(config.read_timeout_s, within_s)),
             allow_redirects=False,
-            stream=True,
+            **prepared.ways,
         ) as response:
             body, whole = _body(response)
             pause = response.headers.get("Retry-After")

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from django.conf import settings
 from django.db import connection, transaction
 
+from memory.insertion import insert_rows
 from memory.reasons import Reason
 from scoring.judge import cache
 from scoring.judge.decoding import storable
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from memory.models import Retrieval
     from scoring.judge.asking import Answer, Call
+    from scoring.judge.cache import Kept
     from scoring.judge.errors import JudgeError
     from scoring.judge.prompt import JudgePrompt
     from scoring.judge.reply import JudgeReply
@@ -106,7 +108,7 @@ def ruling_of(answer: Answer) -> Ruling:
     )
 
 
-def ruling_from(kept: VerdictCache) -> Ruling:
+def ruling_from(kept: Kept) -> Ruling:
     """The verdict of a cache entry."""
     label = Label(kept.label)
     return Ruling(
@@ -153,7 +155,7 @@ def count_try(ids: Sequence[int]) -> tuple[set[int], set[int]]:
 def store_call(call: Call, source: Source) -> JudgeCall:
     """Keep what a call cost, also one whose reply could not be used."""
     error = call.error
-    return JudgeCall.objects.create(
+    call_row = JudgeCall(
         run_id=source.run_id,
         tier=source.tier,
         requested_model=source.model[:200],
@@ -166,6 +168,7 @@ def store_call(call: Call, source: Source) -> JudgeCall:
         error=storable(str(error))[:500] if error else "",
         **answered_columns(call.reply, error),
     )
+    return insert_rows([call_row])[0]
 
 
 def answered_columns(reply: JudgeReply | None, error: JudgeError | None) -> dict[str, Any]:
@@ -225,7 +228,7 @@ def publish(said: Sequence[Said], source: Source, *, call: JudgeCall | None) -> 
         for one in said
         if one.asked.row.pk in written
     ]
-    return Judgement.objects.bulk_create(judgements)
+    return insert_rows(judgements)
 
 
 def _write_rulings(said: Sequence[Said], source: Source) -> set[int]:
@@ -297,15 +300,17 @@ def note_failure(
     failed: Sequence[tuple[Asked, JudgeError]], source: Source, *, call: JudgeCall | None
 ) -> None:
     """Keep failures as judgements alone; the rows stay as they are."""
-    Judgement.objects.bulk_create(
-        Judgement(
-            retrieval=asked.row,
-            call=call,
-            reason=error.reason,
-            error=storable(f"{type(error).__name__}: {error}")[:500],
-            **_of_asked(asked, source),
-        )
-        for asked, error in failed
+    insert_rows(
+        [
+            Judgement(
+                retrieval=asked.row,
+                call=call,
+                reason=error.reason,
+                error=storable(f"{type(error).__name__}: {error}")[:500],
+                **_of_asked(asked, source),
+            )
+            for asked, error in failed
+        ]
     )
 
 

@@ -23,6 +23,8 @@ from scoring.judge.prompt import MAX_SCRIPT_CHARS, MAX_TIP_CHARS
 from scoring.judge.redact import Redacted, redact_within
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from memory.models import Retrieval
     from scoring.models import ScoreBatch
 
@@ -47,8 +49,18 @@ class Work:
         return {"script": self.sent.kinds, "tip": self.tips[row.pk].kinds}
 
 
-def works_of(batch: ScoreBatch) -> list[Work]:
-    """The open rows of *batch*, by script; those with the least tried rows first."""
+@functools.lru_cache(maxsize=4096)
+def _tip(text: str) -> Redacted:
+    """A run shows the same tips again and again, and so does the next run."""
+    return redact_within(text, MAX_TIP_CHARS)
+
+
+def works_of(batch: ScoreBatch) -> Iterator[Work]:
+    """The open rows of *batch*, by script; those with the least tried rows first.
+
+    They are read at once, but secrets are looked for when a script's turn has come: threads that begin
+    their batches together would all be at it before the first of them asks anything.
+    """
     open_ = batches.rows_of(batch)
     rows = list(open_.defer("extra", "tip_followed_trace_evidence").order_by("llm_tries", "pk"))
     scripts = dict(
@@ -58,15 +70,12 @@ def works_of(batch: ScoreBatch) -> list[Work]:
     by_script: dict[tuple[str, str], list[Retrieval]] = defaultdict(list)
     for row in rows:
         by_script[row.skill, scripts[row.attempt_id] or ""].append(row)
-    shown = functools.cache(redact_within)  # a run shows the same tips again and again
-    return [
-        Work(
+    for (skill, script), part in by_script.items():
+        yield Work(
             skill=skill,
             script=script,
             sent=redact_within(script, MAX_SCRIPT_CHARS),
             rows=part,
-            tips={row.pk: shown(row.shown_text, MAX_TIP_CHARS) for row in part},
+            tips={row.pk: _tip(row.shown_text) for row in part},
             cross_skill=strangers.intersection(row.pk for row in part),
         )
-        for (skill, script), part in by_script.items()
-    ]

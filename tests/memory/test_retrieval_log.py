@@ -55,8 +55,9 @@ def test_a_row_for_each_tip_in_one_insert(attempt: Attempt) -> None:
         assert (row.shown, row.withheld) == (drawn.shown, not drawn.shown)
         text = tip.text if drawn.shown else ""
         assert (row.shown_text, row.shown_sha256) == (text, sha256(text))
-        reason = "" if drawn.shown else Reason.NOT_SHOWN
-        assert (row.llm_reason, row.emb_reason, row.trace_reason) == (reason,) * 3
+        # there is a script, and no outcome yet
+        reasons = (Reason.NO_OUTCOME, "", "") if drawn.shown else (Reason.NOT_SHOWN,) * 3
+        assert (row.llm_reason, row.emb_reason, row.trace_reason) == reasons
         assert row.ranker == ranking.ranker
         assert (row.skill, row.category, row.model) == ("stig", "audit", "model-a")
         assert (row.environment_tag, row.retrieved_at) == ("env-a", MOMENT)

@@ -222,5 +222,5 @@ def test_the_number_of_queries_does_not_grow_with_the_rows(
 ) -> None:
     for _ in range(20):
         make_retrieval(attempt=make_attempt(run=run), llm=True)
-    with django_assert_num_queries(6):  # totals, tips, visits, rules, categories, coverage
+    with django_assert_num_queries(4):  # sums per tip and category, visits, rules, coverage
         summarise(run, policy=ADR0019)

@@ -18,7 +18,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-import jsonschema
+import jsonschema_rs
 
 from tests.stand_ins.judge_fields import (
     Refusal,
@@ -181,8 +181,8 @@ def _constraint(wanted: dict[str, Any]) -> tuple[dict[str, Any] | None, list[str
 
 def _check_schema(schema: Any) -> None:
     try:
-        jsonschema.Draft202012Validator.check_schema(schema)
-    except jsonschema.SchemaError as exc:
+        jsonschema_rs.meta.validate(schema)
+    except jsonschema_rs.ValidationError as exc:
         raise bad_request(f"Grammar error: {exc.message}") from None
     formats = re.findall(r'"format": "([^"]*)"', json.dumps(schema))
     if set(formats) - FORMATS:

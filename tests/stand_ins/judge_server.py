@@ -180,7 +180,7 @@ class _Handler(BaseHTTPRequestHandler):
         return key is None or self.headers.get("Authorization") == f"Bearer {key}"
 
     def _chat(self, raw: bytes) -> None:
-        state = self.server.state
+        state, arrived = self.server.state, time.monotonic()
         with state.lock:
             state.counts["questions"] += 1
             state.seen.append(Seen(dict(self.headers.items()), raw))
@@ -192,8 +192,10 @@ class _Handler(BaseHTTPRequestHandler):
         )
         fault = state.fault_for(question)
         with state.in_flight():
-            if state.latency_ms:
-                state.stopping.wait(state.latency_ms / 1000)
+            # a call takes its latency from the last byte of the question: reading it is part of it
+            left = state.latency_ms / 1000 - (time.monotonic() - arrived)
+            if left > 0:
+                state.stopping.wait(left)
             with state.lock:
                 state.asked.update(question.digests)
                 state.counts["pairs"] += len(question.digests)

@@ -16,7 +16,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jsonschema
+import jsonschema_rs
 import pytest
 import requests
 from pydantic import SecretStr
@@ -178,13 +178,13 @@ def test_a_schema_is_enforced_whatever_the_messages_say(served: Served, seed: in
     assert answer.status_code == 200
     choice = answer.json()["choices"][0]
     assert choice["finish_reason"] == "stop"
-    jsonschema.validate(json.loads(choice["message"]["content"]), SMALL)
+    jsonschema_rs.validate(SMALL, json.loads(choice["message"]["content"]))
 
 
 def test_the_client_gets_an_instance_of_its_schema_and_what_it_cost(served: Served) -> None:
     with served.client() as client:
         reply = client.ask(QUESTION, schema=SMALL)
-    jsonschema.validate(json.loads(reply.content), SMALL)
+    jsonschema_rs.validate(SMALL, json.loads(reply.content))
     assert (reply.status, reply.tries, reply.served_model) == (200, 1, served.model)
     assert reply.system_fingerprint
     assert reply.prompt_tokens is not None
@@ -211,7 +211,7 @@ def test_the_schema_of_the_product_ends_in_an_instance_or_is_known_to_be_cut(
         except e.ReplyTruncated:
             assert not served.stand_in  # its answers are short
             return
-    jsonschema.validate(json.loads(reply.content, strict=False), SCHEMA)
+    jsonschema_rs.validate(SCHEMA, json.loads(reply.content, strict=False))
 
 
 def test_a_small_limit_cuts_the_reply_and_the_tokens_are_counted(served: Served) -> None:

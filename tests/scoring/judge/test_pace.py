@@ -129,6 +129,52 @@ def test_a_place_whose_holder_died_is_free_when_its_lease_ends(
     assert looks, "the waiting one could renew its own lease meanwhile"
 
 
+def test_places_go_to_the_waiters_of_all_processes_in_the_order_in_which_they_came(
+    pace_of: Callable[..., Pace],
+) -> None:
+    holder, waiters = pace_of(1), [pace_of(1) for _ in range(4)]
+    came: list[int] = []
+    held = holder.slot()
+    held.__enter__()
+
+    def wait(number: int) -> None:
+        with waiters[number].slot():
+            came.append(number)
+
+    with ThreadPoolExecutor(4) as pool:
+        for place, number in enumerate((2, 0, 3, 1), start=1):
+            pool.submit(wait, number)
+            in_line(holder, place)
+        held.__exit__(None, None, None)
+    assert came == [2, 0, 3, 1]
+
+
+def test_a_waiter_that_is_dead_is_passed_over(
+    pace_of: Callable[..., Pace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holder, dead, living = pace_of(1), pace_of(1, lease_s=3600.0), pace_of(1)
+    monkeypatch.setattr("scoring.judge.pace.LOOK_MS", 1)  # so that it is taken for dead at once
+    with holder.slot():
+        with pytest.raises(LookupError), dead.slot(waiting=give_up):
+            pass
+        dead._take(keys=dead._keys[:4], args=[*dead._terms("dead"), 1])  # stood in line, and died
+        monkeypatch.undo()
+        time.sleep(0.01)
+    with living.slot():
+        assert living.limit() == 1.0
+    assert not living._valkey.zscore(living._keys[0], "dead")
+
+
+def give_up() -> None:
+    raise LookupError
+
+
+def in_line(pace: Pace, number: int) -> None:
+    """Wait until that many stand in line."""
+    while pace._valkey.zcard(pace._keys[2]) < number:
+        time.sleep(0.005)
+
+
 def test_a_process_goes_on_by_itself_when_valkey_is_away_and_says_so_once(
     pace_of: Callable[..., Pace], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -78,7 +78,7 @@ def test_a_proxy_that_trickles_is_cut_too(monkeypatch: pytest.MonkeyPatch) -> No
         assert time.monotonic() - started < DEADLINE_S + LATE_S
 
 
-def test_after_a_cut_the_next_question_gets_its_answer_and_no_timer_is_left(
+def test_after_a_cut_the_next_question_gets_its_answer_and_no_thread_is_left(
     judge: JudgeServer,
 ) -> None:
     before = threading.active_count()
@@ -88,9 +88,8 @@ def test_after_a_cut_the_next_question_gets_its_answer_and_no_timer_is_left(
             with pytest.raises(errors.JudgeTimeout):
                 client.ask(QUESTION, schema=SCHEMA, budget=CallBudget(1, 0.2, 300))
             assert ask(client).tries == 1
-        timers = [t for t in threading.enumerate() if isinstance(t, threading.Timer)]
-        assert [timer for timer in timers if not timer.finished.is_set()] == []
-    assert threading.active_count() - before <= 1 + judge.counters()["connections"]
+    # the stand-in's own, one a connection, and the one that rings all alarms
+    assert threading.active_count() - before <= 2 + judge.counters()["connections"]
 
 
 @pytest.mark.parametrize("location", NOWHERE)

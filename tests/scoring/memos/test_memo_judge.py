@@ -7,7 +7,7 @@ import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-import jsonschema
+import jsonschema_rs
 import pytest
 
 from scoring.judge.bench import DEFAULT, HIGH_STAKES, bench
@@ -52,7 +52,7 @@ def test_a_checklist_is_read_line_by_line() -> None:
 def test_what_the_schema_allows_and_what_is_read_are_the_same() -> None:
     schema = checklist_schema(2, REFS)
     good = reply(line(1), line(2, finding="unclear", citations=[]))
-    jsonschema.validate(json.loads(good), schema)
+    jsonschema_rs.validate(schema, json.loads(good))
     parse_checklist(good, STATEMENTS, REFS)
 
 
@@ -325,7 +325,7 @@ def test_a_checklist_of_a_later_block_is_read_by_its_own_numbers() -> None:
     reply_ = reply(line(41), line(42, finding="no_claim", citations=[]))
     items = parse_checklist(reply_, STATEMENTS, REFS, first=41)
     assert [item["statement"] for item in items] == [41, 42]
-    jsonschema.validate(json.loads(reply_), checklist_schema(2, REFS, first=41))
+    jsonschema_rs.validate(checklist_schema(2, REFS, first=41), json.loads(reply_))
     with pytest.raises(VerdictError, match="statement 1, of 41 to 42"):
         parse_checklist(reply(line(1), line(41), line(42)), STATEMENTS, REFS, first=41)
 
