@@ -160,6 +160,14 @@ def start_over(runs: list[int], sample: int) -> int:
     return pending.count()
 
 
+def end(processes: list[subprocess.Popen[bytes]]) -> None:
+    """All of them, and wait for it."""
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        process.wait(timeout=30)
+
+
 def measure(
     name: str, runs: list[int], server: Server, *, sample: int, threads: int
 ) -> dict[str, Any]:
@@ -183,9 +191,7 @@ def measure(
         seconds = time.perf_counter() - started
         busy += sum(map(processor_s, judges))
     finally:
-        for judge in judges:
-            judge.terminate()
-            judge.wait(timeout=30)
+        end(judges)
     counted = server.counters()
     labelled = Retrieval.objects.filter(run_id__in=runs).exclude(llm_label="").count()
     assert labelled == rows, f"{rows - labelled} of {rows} rows have no label"

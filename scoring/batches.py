@@ -172,6 +172,7 @@ def _at_attempts(rows: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 def _tapered(rows: int, left: int) -> int:
     """Rows of the next of *left* ranges: more than its share, so that less remains for the later ones."""
+    left = max(1, left)  # all are given out: it is asked once more, for whatever remains
     part = (TAPER + SPREAD * (left * GOLDEN % 1.0)) / (left * TAPER)
     return max(ROWS_PER_BATCH[Signal.JUDGE], round(rows * min(1.0, part)))
 

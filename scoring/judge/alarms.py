@@ -43,8 +43,9 @@ class Alarms:
             alarm = (time.monotonic() + seconds, next(self._number), call)
             heapq.heappush(self._due, alarm)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._ring, name="alarms", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._ring, name="alarms", daemon=True)
+                thread.start()  # before it is noted: where no thread can be had, the next call tries
+                self._thread = thread
             elif self._due[0] is alarm:  # the thread sleeps for longer than that
                 self._changed.notify()
 

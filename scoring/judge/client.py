@@ -126,8 +126,8 @@ class JudgeClient:
         """Send one question and return the text of its answer; raises a `JudgeError`.
 
         ``budget`` is that of the configuration unless given. Each try, and no pause between two,
-        runs inside a ``turn()`` of its own, which sees the error that it ends with; waiting for a
-        turn is not on the budget. The error carries ``tries`` and, where there are some,
+        runs inside a ``turn()`` of its own, which sees the error of the exchange (a 200 that nobody
+        can read is read after it, and is none); waiting for a turn is not on the budget. The error carries ``tries`` and, where there are some,
         ``retry_after_s`` and what a 200 that cannot be used had cost (``received``).
         """
         budget = budget or self.config.budget

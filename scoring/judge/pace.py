@@ -3,10 +3,11 @@
 Guarantees: at most ``ceiling`` requests of all processes that share a server run at once; a worker that
 dies gives its place back when its lease ends. Who waits stands in one line with the waiters of all
 processes, and whoever gives a place back hands it to the first of them, so that none lies idle between
-two looks. The limit is halved as soon as a request meets a server that is overloaded or silent (once per
+two looks; the next one has it for good when it has said that it lives. The limit is halved as soon as a request meets a server that is overloaded or silent (once per
 episode: those that began before the last cut do not cut again) and grows by about one per round of good
 answers. A call that waits for its next try holds no place. One round trip to take a free place, one to
-give it back. When Valkey is away the process goes on under a limit of its own, and says so once.
+give it back. When Valkey is away, or
+another kind of server, each process goes on under the whole ceiling by itself, and says so once.
 
 A newcomer who finds a place free does not look whether anybody is in line for it. Shaped by eight
 workers that each kept to eight calls, and by places that lay free until somebody looked again.
@@ -46,6 +47,8 @@ OWN_LOOK_S: Final = 0.12
 LOOK_MS: Final = 2_000
 """Milliseconds after which a waiter that has not looked again is taken for dead."""
 SLACK_S: Final = 5.0
+CONNECTIONS_AT_MOST: Final = 4_096
+"""Each thread that waits has one; the client's own bound of 100 would be met before the ceiling is."""
 
 _LIMIT: Final = """
 local ceiling = tonumber(ARGV[1])
@@ -54,18 +57,17 @@ if limit > ceiling then limit = ceiling end
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
-local function lease(id)
+local function lease(id, ms)
     redis.call('ZREM', KEYS[3], id)
-    redis.call('ZADD', KEYS[1], now + ARGV[3], id)
+    redis.call('ZADD', KEYS[1], now + ms, id)
     redis.call('PEXPIRE', KEYS[1], ARGV[3] + ARGV[4])
 end
 """
 TAKE: Final = (
     _LIMIT
     + """
-if redis.call('ZSCORE', KEYS[1], ARGV[2]) then return {1, now} end
-if redis.call('ZCARD', KEYS[1]) < math.floor(limit) then
-    lease(ARGV[2])
+if redis.call('ZSCORE', KEYS[1], ARGV[2]) or redis.call('ZCARD', KEYS[1]) < math.floor(limit) then
+    lease(ARGV[2], ARGV[3])
     return {1, now}
 end
 redis.call('ZADD', KEYS[3], 'NX', t[1] * 1000000 + t[2], ARGV[2])
@@ -94,16 +96,17 @@ while redis.call('ZCARD', KEYS[1]) < math.floor(limit) do
     local first = redis.call('ZPOPMIN', KEYS[3])[1]
     if not first then break end
     if redis.call('DEL', KEYS[4] .. first) == 1 then
-        lease(first)
+        lease(first, ARGV[7])
         redis.call('RPUSH', KEYS[5] .. first, now)
-        redis.call('PEXPIRE', KEYS[5] .. first, ARGV[3])
+        redis.call('PEXPIRE', KEYS[5] .. first, ARGV[7])
     end
 end
 return tostring(limit)
 """
 )
 """KEYS: as for TAKE, and the prefix of what is handed over. ARGV: ceiling, id, lease in ms, ms until all
-is forgotten, good|bad|"", when it was taken. The id leaves the line too: its owner may have given up."""
+is forgotten, good|bad|"", when it was taken, ms for the next one to say that it lives. The id leaves the
+line too: its owner may have given up."""
 
 
 @dataclass(slots=True)
@@ -164,6 +167,7 @@ class Pace:
             socket_timeout=VALKEY_TIMEOUT_S,
             socket_connect_timeout=VALKEY_TIMEOUT_S,
             retry=Retry(NoBackoff(), 0),
+            max_connections=CONNECTIONS_AT_MOST,
         )
         self._take = self._valkey.register_script(TAKE)
         self._give_back = self._valkey.register_script(GIVE_BACK)
@@ -209,8 +213,10 @@ class Pace:
                     self._lost(error)
                     continue
                 self._found()
-                if taken or handed:
-                    return int(now if handed is None else handed[1])
+                if taken:
+                    return int(now)
+                if handed:
+                    continue  # it is ours when we have said so: who is dead does not
             waiting()
 
     def _terms(self, name: str) -> list[object]:
@@ -218,8 +224,10 @@ class Pace:
         return [self._ceiling, name, self._lease_ms, FORGET_MS]
 
     def _returned(self, name: str, verdict: str, taken: int) -> None:
+        if self._valkey is None:
+            return  # none was taken: who waited gave up
         try:
-            self._give_back(keys=self._keys, args=[*self._terms(name), verdict, taken])
+            self._give_back(keys=self._keys, args=[*self._terms(name), verdict, taken, LOOK_MS])
         except redis.RedisError as error:  # the lease ends by itself
             self._lost(error)
 

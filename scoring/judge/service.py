@@ -57,7 +57,7 @@ def is_away() -> bool:
 
 
 def score(lease: Lease) -> int:
-    """Judge the open rows of a batch, least tried first; returns their number."""
+    """Judge the open rows of a batch, least tried first; returns how many it came to."""
     anew = cache.switched_off() if lease.batch.without_cache else contextlib.nullcontext()
     with anew:
         return _score(lease)

@@ -67,3 +67,15 @@ def test_a_large_run_stays_within_the_limit_and_ends_with_small_batches() -> Non
     assert sizes[0] > 3_000 / batches.BATCHES_AT_MOST[Signal.JUDGE]
     assert sizes[-1] <= 5
     assert sum(sizes) == 3_001
+
+
+@pytest.mark.parametrize("rows_of_each", [1, 2, 3, 5])
+def test_any_number_of_rows_can_be_cut(rows_of_each: int) -> None:
+    """Rounds that ask again have few open rows of each attempt: a run once had too many to be cut."""
+    for number in (*range(1, 40), *range(2_000, 30_000, 317)):
+        rows = [(row, row // rows_of_each) for row in range(number)]
+        cuts = list(batches._at_attempts(rows))
+        assert len(cuts) <= batches.BATCHES_AT_MOST[Signal.JUDGE]
+        firsts, lasts = zip(*cuts, strict=True)
+        assert firsts == (0, *(last + 1 for last in lasts[:-1]))
+        assert lasts[-1] == number - 1

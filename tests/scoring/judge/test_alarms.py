@@ -6,12 +6,10 @@ import os
 import queue
 import threading
 import time
-from typing import TYPE_CHECKING
+
+import pytest
 
 from scoring.judge.alarms import Alarms
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def test_alarms_ring_in_the_order_of_their_times_and_not_before() -> None:
@@ -31,6 +29,22 @@ def test_an_alarm_that_fails_keeps_no_other_from_ringing(caplog: pytest.LogCaptu
     alarms.after(0.05, rung.set)
     assert rung.wait(60)
     assert "an alarm failed" in caplog.text
+
+
+def test_after_a_thread_that_could_not_be_started_the_next_alarm_starts_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    alarms, rung = Alarms(), threading.Semaphore(0)
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="new thread"):
+            alarms.after(0.0, rung.release)
+    alarms.after(0.0, rung.release)
+    assert rung.acquire(timeout=60)
 
 
 def test_all_alarms_share_one_thread() -> None:

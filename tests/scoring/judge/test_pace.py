@@ -160,9 +160,93 @@ def test_a_waiter_that_is_dead_is_passed_over(
         dead._take(keys=dead._keys[:4], args=[*dead._terms("dead"), 1])  # stood in line, and died
         monkeypatch.undo()
         time.sleep(0.01)
+    assert not holder._valkey.zcard(holder._keys[0]), "the dead one was given the place"
     with living.slot():
         assert living.limit() == 1.0
-    assert not living._valkey.zscore(living._keys[0], "dead")
+
+
+def test_a_place_handed_to_one_that_has_just_died_is_soon_free(
+    pace_of: Callable[..., Pace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holder, living = pace_of(1, lease_s=3600.0), pace_of(1, lease_s=3600.0)
+    monkeypatch.setattr("scoring.judge.pace.LOOK_MS", 300)
+    with holder.slot():
+        holder._take(keys=holder._keys[:4], args=[*holder._terms("dead"), 60_000])  # and dies
+    assert holder._valkey.zscore(holder._keys[0], "dead"), "it was not handed over"
+    with living.slot():
+        assert not living._valkey.zscore(living._keys[0], "dead")
+        (lease,) = living._valkey.zrange(living._keys[0], 0, -1, withscores=True)
+        seconds, _ = living._valkey.time()
+        assert lease[1] / 1000 - seconds > 3000, "who lives has the place for the whole of its lease"
+
+
+def test_a_place_that_was_handed_over_is_kept_for_the_whole_lease(
+    pace_of: Callable[..., Pace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holder, waiter = pace_of(1), pace_of(1, lease_s=3600.0)
+    monkeypatch.setattr("scoring.judge.pace.LOOK_S", 60.0)  # it does not look by itself
+    held = holder.slot()
+    held.__enter__()
+
+    def left_s() -> float:
+        with waiter.slot():
+            (lease,) = waiter._valkey.zrange(waiter._keys[0], 0, -1, withscores=True)
+            return float(lease[1] / 1000 - waiter._valkey.time()[0])
+
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(left_s)
+        in_line(holder, 1)
+        held.__exit__(None, None, None)
+        assert found.result(60) > 3000
+
+
+def test_a_process_that_went_on_by_itself_leaves_no_place_taken(
+    pace_of: Callable[..., Pace],
+) -> None:
+    holder, waiter = pace_of(1), pace_of(1, lease_s=3600.0)
+    held = holder.slot()
+    held.__enter__()
+
+    def wait() -> None:
+        with waiter.slot():
+            pass
+
+    with ThreadPoolExecutor(1) as pool:
+        gone = pool.submit(wait)
+        in_line(holder, 1)
+        waiter._lost(redis.TimeoutError("one reply was late"))  # as any of its threads may find
+        gone.result(60)
+        held.__exit__(None, None, None)
+    started = time.monotonic()
+    with holder.slot():
+        assert time.monotonic() - started < 60, "the place was kept for one that had gone"
+
+
+def test_more_can_wait_than_the_client_has_connections_for_by_default(
+    pace_of: Callable[..., Pace],
+) -> None:
+    pace = pace_of(1)
+    held = pace.slot()
+    held.__enter__()
+
+    def wait() -> bool:
+        with pace.slot():
+            return pace._local
+
+    with ThreadPoolExecutor(110) as pool:
+        waiting = [pool.submit(wait) for _ in range(110)]
+        in_line(pace, 110)
+        held.__exit__(None, None, None)
+        assert not any(one.result(60) for one in waiting)
+
+
+def test_without_a_valkey_who_gives_up_waiting_hears_why(pace_of: Callable[..., Pace]) -> None:
+    pace = pace_of(1, url="sentinel://127.0.0.1:1")
+    with pace.slot():
+        with pytest.raises(LookupError), pace.slot(waiting=give_up):
+            pass
+    with pace.slot():
+        pass
 
 
 def give_up() -> None:
