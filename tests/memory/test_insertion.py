@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import pytest
 from django.db import DataError, IntegrityError, transaction
 
 from memory.insertion import insert_rows
+from memory.models import Tip, TipEvidence
 from scoring.models import JudgeCall, VerdictCache
 
 if TYPE_CHECKING:
@@ -81,4 +84,22 @@ def test_a_value_that_does_not_fit_is_refused_and_nothing_is_stored() -> None:
         insert_rows([call(), call(seconds=math.nan)])
     with pytest.raises(DataError), transaction.atomic():
         insert_rows([call(), call(requested_model="m" * 201)])
+    with pytest.raises(TypeError, match="JSON"):
+        insert_rows([TipEvidence(tip_id=1, credit_total=Decimal(1))])
+    with pytest.raises(ValueError, match="primary key"):
+        insert_rows([call(pk=7)])
     assert not JudgeCall.objects.exists()
+
+
+def test_a_value_that_the_database_makes_is_refused_and_not_stored_as_text() -> None:
+    with pytest.raises(TypeError, match="words_sha256"):
+        insert_rows([Tip(skill="stig", external_id="t", text="x")])
+
+
+def test_after_an_error_the_transaction_can_only_be_rolled_back() -> None:
+    with transaction.atomic():
+        with contextlib.suppress(DataError):
+            insert_rows([call(requested_model="m" * 201)])
+        with pytest.raises(transaction.TransactionManagementError):
+            JudgeCall.objects.exists()
+        transaction.set_rollback(True)

@@ -6,16 +6,19 @@ was rewritten.
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from django.db import transaction
 
 from scoring.judge import bench, cache, service
 from scoring.judge.cache import Served, request_key
 from scoring.judge.config import JudgeConfig
 from scoring.models import JudgeCall, Judgement, VerdictCache
+from tests.concurrency import Job
 from tests.conftest import CHECKOUT
 from tests.factories import make_run
 from tests.scoring.judge.bench_rows import (
@@ -196,6 +199,23 @@ def test_two_workers_that_keep_the_same_verdict_do_not_meet_an_error(
     kept = VerdictCache.objects.get()
     cache.keep([VerdictCache(key=kept.key, label="contradicted", said="contradicted")])
     assert VerdictCache.objects.get().label == kept.label, "the first wins"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_workers_that_keep_the_same_verdicts_never_wait_for_each_other() -> None:
+    def keep(keys: str) -> None:
+        with transaction.atomic():
+            cache.keep([VerdictCache(key=key * 64, label="followed") for key in keys])
+
+    with contextlib.ExitStack() as jobs:
+        with transaction.atomic():
+            cache.keep([VerdictCache(key="m" * 64, label="followed")])
+            first = jobs.enter_context(Job(lambda: keep("amb")))
+            first.until_it_waits()  # with "a" in hand
+            second = jobs.enter_context(Job(lambda: keep("ba")))
+            second.until_it_waits()
+    assert (first.error, second.error) == (None, None)
+    assert VerdictCache.objects.count() == 3
 
 
 def test_what_went_alone_before_is_found_in_company(judge: JudgeServer, settings: Any) -> None:
