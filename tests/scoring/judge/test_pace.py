@@ -177,7 +177,9 @@ def test_a_place_handed_to_one_that_has_just_died_is_soon_free(
         assert not living._valkey.zscore(living._keys[0], "dead")
         (lease,) = living._valkey.zrange(living._keys[0], 0, -1, withscores=True)
         seconds, _ = living._valkey.time()
-        assert lease[1] / 1000 - seconds > 3000, "who lives has the place for the whole of its lease"
+        assert lease[1] / 1000 - seconds > 3000, (
+            "who lives has the place for the whole of its lease"
+        )
 
 
 def test_a_place_that_was_handed_over_is_kept_for_the_whole_lease(
