@@ -5,8 +5,8 @@ of these, at a quarter of its cost in Python: the rows travel as one JSON text, 
 apart by the column types of the model. Defaults and ``auto_now_add`` are those of the model. What has no
 form there is refused, never changed: NaN, decimals, SQL expressions, a primary key of one's own.
 
-Does not send signals and does not cut into batches (some hundreds of rows are meant). Shaped by: 30 columns per row, each
-made an array and each array quoted, which took longer than the insert.
+Does not send signals and does not cut into batches (some hundreds of rows are meant). Shaped by: 30
+columns per row, each made an array and each array quoted, which took longer than the insert.
 """
 
 from __future__ import annotations

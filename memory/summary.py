@@ -1,10 +1,11 @@
 """The summary of a dream pass: what a run says about each tip and category, recounted from rows.
 
 Guarantees: the summary is derived from the rows of this one run and from nothing else, is plain JSON,
-and is byte-identical when computed again from the same rows (exact sums, rounded once, fixed order,
-no clock; :func:`digest` says so). A run without retrievals gets a summary of zeros; never another run's.
-One query adds up the rows for totals, tips and categories; visits and coverage have their own. Rates carry Wilson intervals over rows; values are shrunk
-means over visits (a run's attempts at one rule count once), whose intervals therefore are not too narrow.
+and is byte-identical when computed again from the same rows (exact sums, rounded once, fixed order, no
+clock; :func:`digest` says so). A run without retrievals gets a summary of zeros; never another run's.
+One query adds up the rows for totals, tips and categories; visits and coverage have their own. Rates
+carry Wilson intervals over rows; values are shrunk means over visits (a run's attempts at one rule count
+once), whose intervals therefore are not too narrow.
 Does not store anything and moves no credit: the caller keeps the summary as a DreamPass.
 
 Shaped by: a pass that credited before it scored, added its result to what was there, and fell back to
@@ -75,7 +76,7 @@ def digest(summary: dict[str, Any]) -> str:
 
 
 def _groups(rows: RetrievalQuerySet, policy: Policy) -> list[dict[str, Any]]:
-    """What the rows of each tip in each category add up to; totals, tips and categories are sums of these."""
+    """What the rows of each tip in each category add up to; so do totals, tips and categories."""
     credit, known = credit_sql(policy), known_q(policy)
     key = ("tip_id", "category")
     found = (

@@ -129,6 +129,6 @@ def keepable(label: str, reason: str) -> bool:
 
 
 def keep(verdicts: Iterable[VerdictCache]) -> None:
-    """Keep them, unless they are there; in the order of their keys, so that no two wait for each other."""
+    """Keep them, unless they are there; by key, so that no two wait for each other."""
     if enabled():
         insert_rows(sorted(verdicts, key=lambda one: one.key), unless_there=True)

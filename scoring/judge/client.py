@@ -127,8 +127,9 @@ class JudgeClient:
 
         ``budget`` is that of the configuration unless given. Each try, and no pause between two,
         runs inside a ``turn()`` of its own, which sees the error of the exchange (a 200 that nobody
-        can read is read after it, and is none); waiting for a turn is not on the budget. The error carries ``tries`` and, where there are some,
-        ``retry_after_s`` and what a 200 that cannot be used had cost (``received``).
+        can read is read after it, and is none); waiting for a turn is not on the budget. The error
+        carries ``tries`` and, where there are some, ``retry_after_s`` and what a 200 that cannot be
+        used had cost (``received``).
         """
         budget = budget or self.config.budget
         payload = self._payload(messages, schema, schema_name, budget.max_tokens)

@@ -3,11 +3,11 @@
 Guarantees: at most ``ceiling`` requests of all processes that share a server run at once; a worker that
 dies gives its place back when its lease ends. Who waits stands in one line with the waiters of all
 processes, and whoever gives a place back hands it to the first of them, so that none lies idle between
-two looks; the next one has it for good when it has said that it lives. The limit is halved as soon as a request meets a server that is overloaded or silent (once per
-episode: those that began before the last cut do not cut again) and grows by about one per round of good
-answers. A call that waits for its next try holds no place. One round trip to take a free place, one to
-give it back. When Valkey is away, or
-another kind of server, each process goes on under the whole ceiling by itself, and says so once.
+two looks; the next one has it for good when it has said that it lives. The limit is halved as soon as a
+request meets a server that is overloaded or silent (once per episode: those that began before the last
+cut do not cut again) and grows by about one per round of good answers. A call that waits for its next
+try holds no place. One round trip to take a free place, one to give it back. Where there is no Valkey,
+or it is away, each process goes on under the whole ceiling by itself, and says so once.
 
 A newcomer who finds a place free does not look whether anybody is in line for it. Shaped by eight
 workers that each kept to eight calls, and by places that lay free until somebody looked again.

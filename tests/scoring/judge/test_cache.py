@@ -207,13 +207,12 @@ def test_two_workers_that_keep_the_same_verdicts_never_wait_for_each_other() -> 
         with transaction.atomic():
             cache.keep([VerdictCache(key=key * 64, label="followed") for key in keys])
 
-    with contextlib.ExitStack() as jobs:
-        with transaction.atomic():
-            cache.keep([VerdictCache(key="m" * 64, label="followed")])
-            first = jobs.enter_context(Job(lambda: keep("amb")))
-            first.until_it_waits()  # with "a" in hand
-            second = jobs.enter_context(Job(lambda: keep("ba")))
-            second.until_it_waits()
+    with contextlib.ExitStack() as jobs, transaction.atomic():
+        cache.keep([VerdictCache(key="m" * 64, label="followed")])
+        first = jobs.enter_context(Job(lambda: keep("amb")))
+        first.until_it_waits()  # with "a" in hand
+        second = jobs.enter_context(Job(lambda: keep("ba")))
+        second.until_it_waits()
     assert (first.error, second.error) == (None, None)
     assert VerdictCache.objects.count() == 3
 

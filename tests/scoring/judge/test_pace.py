@@ -244,9 +244,8 @@ def test_more_can_wait_than_the_client_has_connections_for_by_default(
 
 def test_without_a_valkey_who_gives_up_waiting_hears_why(pace_of: Callable[..., Pace]) -> None:
     pace = pace_of(1, url="sentinel://127.0.0.1:1")
-    with pace.slot():
-        with pytest.raises(LookupError), pace.slot(waiting=give_up):
-            pass
+    with pace.slot(), pytest.raises(LookupError), pace.slot(waiting=give_up):
+        pass
     with pace.slot():
         pass
 
