@@ -49,8 +49,11 @@ class Agent:
         return found
 
     def _query(self, rule: Rule) -> str:
-        """A text that no other agent has asked for: it has no vector until it is asked for twice."""
-        return f"{rule.title} (noted in {self.run.external_id})"
+        """A text that no other agent has asked for: it has no vector until it is asked for twice.
+
+        Hardly longer than the title, for the model's time grows with a text.
+        """
+        return f"{rule.title} {self.run.external_id[-6:]}"
 
     def retrieve(self, rule: Rule, *, text: bool) -> Any:
         """Once."""
